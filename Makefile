@@ -25,7 +25,7 @@ help:
 	@echo "make test-integrations  tests with PyTerrier, MLflow, Ray, …, which it installs into environments of their own"
 	@echo "make fast        the checks' and tests' quick tier, for the developer's loop"
 	@echo "make check       formatting, lint, types, layers, documentation"
-	@echo "make format      let ruff format and repair the code"
+	@echo "make format      write generated lines, and let ruff format and repair the code"
 	@echo "make results     tables and figures of docs/results, from the kept trials"
 	@echo "make benchmarks  every benchmark: ours beside the peers, as ratios"
 
@@ -67,6 +67,7 @@ pages: $(VENV)/.dev
 	$(call timed,documentation,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet)
 
 format: $(VENV)/.dev
+	@$(BIN)/python -m tests.generate
 	@$(BIN)/ruff format
 	@$(BIN)/ruff check --fix
 

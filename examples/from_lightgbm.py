@@ -17,7 +17,7 @@ old.fit(train.features, train.labels.astype(int), group=train.sizes)
 new = rw.LightGBMRanker("xendcg", rounds=500, leaves=15, learning_rate=0.05, extra_trees=True, seed=0, threads=1)
 new.fit(train, valid)
 
-# Or one line of the old script: LGBMRanker(objective=rw.lightgbm_objective("xendcg"), …).
+# Or one line of the old script: LGBMRanker(objective=rw.objectives.lightgbm_objective("xendcg"), …).
 print(rw.compare({"LGBMRanker": old, "rankwise": new}, test, ["ndcg@5", "ndcg@10"], baseline="LGBMRanker"))
 
 # What the old model ranks first, and why, with the tools of the new one; it can be saved, exported and served too.

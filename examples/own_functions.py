@@ -26,12 +26,14 @@ def best_on_top(scores, labels, offsets):
     return found
 
 
-print(rw.check_objective(squared_error))  # finite differences, independence of queries, extremes
+print(rw.objectives.check_objective(squared_error))  # finite differences, independence of queries, extremes
 
 train, valid, test = rw.split(rw.synthetic(n_queries=300, n_features=10, seed=1), (0.6, 0.2, 0.2), seed=0)
 rankers = {
     "squared error": rw.LightGBMRanker(squared_error, metrics=[best_on_top], rounds=100, threads=1),
-    "a mixture": rw.LightGBMRanker(0.1 * rw.objective(squared_error) + rw.LambdaRank(), rounds=100, threads=1),
+    "a mixture": rw.LightGBMRanker(
+        0.1 * rw.objective(squared_error) + rw.objectives.LambdaRank(), rounds=100, threads=1
+    ),
 }
 for ranker in rankers.values():
     ranker.fit(train, valid)

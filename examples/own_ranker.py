@@ -55,6 +55,6 @@ if __name__ == "__main__":
         systems["a bag"].save(f"{folder}/bag")
         systems["read again"] = rw.load(f"{folder}/bag")
         methods = {"ridge": "ridge(alpha=10)", "bag": "bagged(ridge, folds=3)"}
-        spec = rw.Spec(name="mine", data=("synthetic(n_queries=60)",), methods=methods, trials=2)
-        print(rw.reproduce(spec, f"{folder}/results", jobs=1))
+        spec = rw.lab.Spec(name="mine", data=("synthetic(n_queries=60)",), methods=methods, trials=2)
+        print(rw.lab.reproduce(spec, f"{folder}/results", jobs=1))
     print(rw.compare(systems, test, ["ndcg@10"]))

@@ -30,7 +30,7 @@ class SquaredHinge(rw.Objective):
     prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "squared_hinge"
 
-    def prepare(self, labels: Any, offsets: Any, **columns: Any) -> rw.Prepared:
+    def prepare(self, labels: Any, offsets: Any, **columns: Any) -> rw.objectives.Prepared:
         reject_columns(self, columns)
         labels, lists = checked_lists(labels, offsets)
         arguments = Arguments(labels, float(self.margin))
@@ -57,7 +57,7 @@ def squared_hinge(first, last, offsets, scores, labels, margin, value, gradient,
 
 
 if __name__ == "__main__":
-    print(rw.check_objective(SquaredHinge()))
+    print(rw.objectives.check_objective(SquaredHinge()))
     train, valid = rw.split(rw.synthetic(n_queries=200, n_features=10, seed=1), (0.7, 0.3), seed=0)
-    ranker = rw.LightGBMRanker(0.5 * SquaredHinge() + rw.XENDCG(), rounds=50).fit(train, valid)
+    ranker = rw.LightGBMRanker(0.5 * SquaredHinge() + rw.objectives.XENDCG(), rounds=50).fit(train, valid)
     print(rw.evaluate(ranker, valid, ["ndcg@10"]))

@@ -81,7 +81,7 @@ def main(kind: str) -> None:
 
 def tables() -> None:
     """Score a table, fork, and score another."""
-    frame = rw.to_frame(LISTS)
+    frame = rw.data.to_frame(LISTS)
     model = ranker("lightgbm", 1).fit(LISTS)
     scores = model.predict(frame)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import rankwise
-from rankwise.check import Sentence
+from rankwise.check import Message
 
 SOURCE = Path(rankwise.__file__).parent
 HOLE = "…"
@@ -24,7 +24,7 @@ class Hint(NamedTuple):
     @property
     def text(self) -> str:
         """The hint as Python shows it."""
-        return str(Sentence("", self.marked)).removeprefix(" Hint: ").removesuffix(".")
+        return Message("", hint=self.marked).plain
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.text}"
@@ -36,7 +36,7 @@ def hints() -> list[Hint]:
     for path in sorted(SOURCE.rglob("*.py")):
         file = path.relative_to(SOURCE).as_posix()
         source = path.read_text(encoding="utf-8")
-        if not any(word in source for word in ("hint", "Hint: ", "unexpected", "Sentence")):
+        if not any(word in source for word in ("hint", "Hint: ", "unexpected")):
             continue
         nodes = list(ast.walk(ast.parse(source)))
         named = _named(nodes)
@@ -45,7 +45,7 @@ def hints() -> list[Hint]:
             texts: list[str] = []
             if isinstance(node, ast.Call):
                 texts = [text for one in node.keywords if one.arg == "hint" for text in _texts(one.value, named)]
-                place = {"unexpected": 2, "Sentence": 1}.get(_called(node), len(node.args))
+                place = 2 if _called(node) == "unexpected" else len(node.args)
                 texts += [text for one in node.args[place : place + 1] for text in _texts(one, named)]
             elif isinstance(node, ast.JoinedStr | ast.Constant) and node not in documentation:
                 texts = [text.partition("Hint: ")[2] for text in _texts(node, named) if "Hint: " in text]

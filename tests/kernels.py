@@ -36,12 +36,12 @@ def main() -> None:
         columns = {name: column_of(lists, name) for name in objective.reads}
         objective(scores, lists.labels, lists.offsets, noise, **columns)
     with tempfile.TemporaryDirectory() as folder:
-        rw.read_letor(rw.write_letor(plain, Path(folder) / "lists.txt"))
+        rw.read_letor(rw.data.write_letor(plain, Path(folder) / "lists.txt"))
     rw.compare({"one": scores, "other": -scores}, plain)
     rw.diversify(scores, plain, similarity=plain.features)
     rw.diversify(scores, plain, aspects=np.eye(5)[np.arange(plain.n_docs) % 5])
-    rw.sample_rankings(scores, plain.offsets, noise)
-    rw.ItemKNN().fit(rw.synthetic_ratings(8, 8, n_ratings=4, seed=1))
+    rw.objectives.sample_rankings(scores, plain.offsets, noise)
+    rw.recommend.ItemKNN().fit(rw.recommend.synthetic_ratings(8, 8, n_ratings=4, seed=1))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import polars as pl
 
 import rankwise as rw
 from rankwise.experiments.results import Results
-from rankwise.experiments.schema import CURVES, DOCUMENTS, FEATURES, QUERIES, together
+from rankwise.experiments.schema import CURVES, DOCUMENTS, FEATURES, QUERIES, stack_frames
 
 METRICS = ("ndcg@5", "ap")
 METHODS = {"LambdaMART": "lightgbm(lambdarank)", "XE-NDCG": "lightgbm(xendcg)"}
@@ -80,10 +80,10 @@ def results(
     described = {"name": "synthetic", "methods": methods, "metrics": list(METRICS), "decide": METRICS[0], "test": "t"}
     return Results(
         spec=described | {"protocol": "runs", "treatment": "none", "levels": list(levels)} | spec,
-        queries=together(rows["queries"], QUERIES),
-        curves=together(rows["curves"], CURVES),
-        documents=together(rows["documents"], DOCUMENTS),
-        features=together(rows["features"], FEATURES),
+        queries=stack_frames(rows["queries"], QUERIES),
+        curves=stack_frames(rows["curves"], CURVES),
+        documents=stack_frames(rows["documents"], DOCUMENTS),
+        features=stack_frames(rows["features"], FEATURES),
         feature_names=[f"feature {i}" for i in range(features)],
         about={"command": "rankwise reproduce synthetic", "versions": {"rankwise": rw.__version__}},
     )

@@ -5,7 +5,7 @@ import pytest
 
 import rankwise as rw
 from rankwise import arrays
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 
 
 @pytest.mark.parametrize("sizes", [[], [3], [0, 2], np.array([True, False, True]), np.array([1, 2], np.int8)])
@@ -38,10 +38,10 @@ def test_every_mean_over_queries_is_the_same_to_the_last_bit():
     labels = np.random.default_rng(3).integers(0, 3, 700).astype(float)
     weights = np.random.default_rng(4).random(70)
     data = rw.RankingDataset.from_sizes(np.empty((700, 0)), labels, np.full(70, 10), weights=weights)
-    scores = np.random.default_rng(5).random(700)
+    scores, ndcg = np.random.default_rng(5).random(700), rw.metric("ndcg@10")
     for given in (data, data.with_(weights=None)):
-        found = inputs.mean(rw.metric("ndcg@10"), scores, given.labels, given.offsets, given.weights)
+        found = fit_arguments.mean(ndcg, ndcg.of(scores, given), given.weights)
         assert found == rw.evaluate(scores, given).mean["ndcg@10"]
         turned = given.take(np.arange(70)[::-1])
         order = np.arange(700).reshape(70, 10)[::-1].ravel()
-        assert found == inputs.mean(rw.metric("ndcg@10"), scores[order], turned.labels, turned.offsets, turned.weights)
+        assert found == fit_arguments.mean(ndcg, ndcg.of(scores[order], turned), turned.weights)

@@ -186,7 +186,8 @@ def test_the_command_line_announces_nothing_with_json_or_without_progress(
 def test_a_newer_numba_compiles_in_its_own_way_to_the_same_numbers(tmp_path: Path):
     example = (
         "import rankwise as rw; from rankwise.objectives.softmax.cpu import normalise; "
-        "print(type(normalise).__name__); print(*rw.SoftmaxCE()([0.5, 1.0, -2.0], [1, 0, 2], [0, 3]).gradient)"
+        "print(type(normalise).__name__); "
+        "print(*rw.objectives.SoftmaxCE()([0.5, 1.0, -2.0], [1, 0, 2], [0, 3]).gradient)"
     )
     newer = f"import numba; numba.version_info = numba.version_info._replace(short=(99, 0)); {example}"
     expected, found = (run(tmp_path / str(n), "-c", code).stdout.split() for n, code in enumerate((example, newer)))

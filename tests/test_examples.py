@@ -58,7 +58,7 @@ def test_an_objective_of_ones_own_in_forty_lines(capsys):
     objective = text[text.index("@dataclass") : text.index("if __name__")].strip()
     assert len(objective.splitlines()) <= 40
     hinge = names["SquaredHinge"](margin=1.0)
-    ours = rw.Pairwise(loss="squared_hinge")
+    ours = rw.objectives.Pairwise(loss="squared_hinge")
     data = rw.synthetic(n_queries=5, n_features=2, seed=1)
     scores = data.features[:, 0].astype(float)
     for one, other in zip(
@@ -74,7 +74,7 @@ def test_an_objective_of_ones_own_brings_a_kernel_for_gpus(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
     hinge = runpy.run_path(str(EXAMPLES / "squared_hinge.py"))["SquaredHinge"](margin=0.25)
     lists = Lists([1, 5, 40, 3])
-    prepared = (0.5 * hinge + rw.SoftmaxCE()).prepare(lists.labels, lists.offsets)
+    prepared = (0.5 * hinge + rw.objectives.SoftmaxCE()).prepare(lists.labels, lists.offsets)
     with np.errstate(all="ignore"):  # of lanes that are masked out, in Triton's interpreter
         found = prepared.to(DEVICE, torch.float64)(torch.tensor(lists.scores, device=DEVICE))
     assert_same(found, prepared(lists.scores), 1e-11)
@@ -124,7 +124,7 @@ def test_a_net_on_two_processes(tmp_path):
     """Slow: torchrun and two processes import torch."""
     train, valid = rw.split(rw.synthetic(n_queries=40, n_features=4, n_docs=8, seed=1), (0.5, 0.5), seed=0)
     for name, part in (("train.txt", train), ("valid.txt", valid)):
-        rw.write_letor(part, tmp_path / name)
+        rw.data.write_letor(part, tmp_path / name)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     script = [str(EXAMPLES / "train_distributed.py"), "train.txt", "valid.txt", "model"]
     done = subprocess.run([*torchrun, *script], cwd=tmp_path, capture_output=True, text=True, check=False)

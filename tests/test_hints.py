@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import rankwise as rw
-from rankwise.check import Sentence
+from rankwise.check import Message
 from rankwise.cli.app import app
 from rankwise.cli.command import advice
 from rankwise.metrics.table import METRICS
@@ -42,7 +42,7 @@ _PYTHON_ALONE = (  # whose hints no command shows
     "dask/",
     "evaluation/compare.py",
     "model_selection/auto/ranker.py",
-    "model_selection/fold_parts.py",
+    "model_selection/fold_splits.py",
     "rankers/adapters.py",
     "rankers/sklearn.py",
     "ray/",
@@ -78,7 +78,8 @@ OPTIONS = {
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Everything that users call, by its last name: functions, classes, and methods of classes."""
-    for space in (rw, rw.clicks, rw.judging, rw.rerank, rw.dask, rw.ray, rw.spark, loss):
+    spaces = [getattr(rw, name) for name in dir(rw) if inspect.ismodule(getattr(rw, name))]
+    for space in (rw, *spaces, rw.cluster.dask, rw.cluster.ray, rw.cluster.spark, loss):
         for name in dir(space):
             thing = getattr(space, name)
             if not name.startswith("_") and callable(thing):
@@ -195,7 +196,7 @@ def test_arguments_that_are_options_are_marked():
 def test_advice_names_options_that_the_command_has(name: str):
     wrong = []
     for hint in HINTS:
-        said = advice(Sentence("wrong.", hint.marked), COMMANDS[name])
+        said = advice(Message("wrong", hint=hint.marked), COMMANDS[name])
         if hint.file.startswith("cli/"):
             wrong += [] if said == f"wrong. Hint: {hint.text}." else [said]  # it is in these words already
             continue

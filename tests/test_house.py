@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import rankwise as rw
+from rankwise import lazy
 from rankwise.rankers import table
 
 SOURCE = Path(rw.__file__).parent
@@ -21,6 +22,13 @@ MODULES = {
     for path in SOURCE.rglob("*.py")
 }
 """Module -> its text."""
+LISTED = {
+    ".".join(["rankwise", *(part for part in path.relative_to(SOURCE).with_suffix("").parts if part != "__init__")]): (
+        lazy.listing(path)
+    )
+    for path in SOURCE.rglob("*.pyi")
+}
+"""Namespace -> its names, with the modules that importing them brings."""
 
 
 def statements(nodes: Iterable[ast.AST], *, inside: bool) -> Iterator[ast.AST]:
@@ -41,7 +49,8 @@ def imports(module: str, *, inside: bool) -> set[str]:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            listed = LISTED.get(node.module, {})
+            names += [node.module, *(listed.get(alias.name) or f"{node.module}.{alias.name}" for alias in node.names)]
     parts = [name.split(".") for name in names]
     return {".".join(one[:n]) for one in parts for n in range(2, len(one) + 1)} & MODULES.keys()
 
@@ -189,6 +198,7 @@ def first_tree(*_, **__):
     os._exit(0)
 
 fit("listnet", 1, rounds=2, metrics=["ap"])  # imports and compiles; of its own are expressions alone
+rw.objective("xendcg"), rw.metric("ndcg@10")  # declarations are read once
 lightgbm.train = first_tree
 fit("xendcg", 2)
 """

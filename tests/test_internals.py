@@ -33,7 +33,7 @@ NAMES = [
     ("lightgbm.basic", "LightGBMError", "models/forests/lightgbm.py"),
     ("lightgbm.basic", "_LOGGER", "models/forests/lightgbm.py"),
     ("lightgbm", "Dataset._set_init_score_by_predictor", "rankers/trees/lightgbm/data.py"),
-    ("lightgbm.sklearn", "LGBMNotFittedError", "rankers/trees/lightgbm/foreign.py"),
+    ("lightgbm.sklearn", "LGBMNotFittedError", "rankers/trees/lightgbm/imported_models.py"),
     ("xgboost.core", "XGBoostError", "models/forests/xgboost.py"),
     ("torch", "_foreach_lerp_", "models/nets/weights.py"),
     ("torch", "_C._are_functorch_transforms_active", "objectives/autograd.py"),

@@ -38,14 +38,14 @@ def single(folder: Path, objective: Own, metric: Own, resume: bool) -> object:
 
 def measured(folder: Path, objective: Own, metric: Own, resume: bool) -> object:
     """A function that only measures, beside an objective and metrics of ours."""
-    from rankwise.rankers.training.validation import Measure
+    from rankwise.rankers.training.validation import EvalSet
 
     def own_measure(scores):
         found: Any = metric(scores, DATA.labels, DATA.offsets)
         return {"own": float(np.mean(found))}
 
     ranker = rw.LightGBMRanker(objective, checkpoint=folder, checkpoint_every=1, **SMALL)
-    return ranker.fit(TRAIN, resume=resume, measure={"all": Measure(DATA, own_measure)})
+    return ranker.fit(TRAIN, resume=resume, eval_sets={"all": EvalSet(DATA, own_measure)})
 
 
 def bag(folder: Path, objective: Own, metric: Own, resume: bool) -> object:
@@ -68,13 +68,13 @@ def tuning(folder: Path, objective: Own, metric: Own, resume: bool) -> object:
     settings = {name: value for name, value in SMALL.items() if name not in ("leaves", "threads")}
     return rw.tune(
         TRAIN, VALID, objective, metric=metric, trials=1, space="none", search=ranges, fixed=settings, threads=1,
-        study=folder, resume=resume, progress=False,
+        checkpoint=folder, resume=resume, progress=False,
     )  # fmt: skip
 
 
 def auto(folder: Path, objective: Own, metric: Own, resume: bool) -> object:
     ranker = rw.LightGBMRanker(objective, **SMALL)
-    return rw.AutoRanker(None, metric, recipes=[ranker], folds=2, study=folder, progress=False).fit(DATA)
+    return rw.AutoRanker(None, metric, recipes=[ranker], folds=2, checkpoint=folder, progress=False).fit(DATA)
 
 
 WORKS = [single, measured, bag, blend, cross_validation, tuning, auto]

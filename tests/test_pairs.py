@@ -242,9 +242,9 @@ def cloned(model: Any, data: Any, folder: Path) -> None:
 
 def served(model: Any, data: Any, folder: Path) -> None:
     pytest.importorskip("starlette", reason="needs the extra serve")
-    from rankwise.serving.http import Served
+    from rankwise.serving.http import ServedModel
 
-    service, rows = Served("model", model), table(data)
+    service, rows = ServedModel("model", model), table(data)
     lists = [
         rows[first:last] for first, last in zip(data.offsets[:-1].tolist(), data.offsets[1:].tolist(), strict=True)
     ]
@@ -298,7 +298,7 @@ def refused(do: Callable[[], Any]) -> Any:
         try:
             return do()
         except (ValueError, TypeError) as error:
-            if not isinstance(error.args[0] if error.args else None, check.Sentence):
+            if not isinstance(error.args[0] if error.args else None, check.Message):
                 raise
             return error
 

@@ -1,9 +1,14 @@
 """Declared parameters: what a signature says about them, and what values they take."""
 
+import inspect
 from typing import Annotated
 
 import pytest
+from sklearn.base import clone
 
+import rankwise as rw
+from rankwise import registry
+from rankwise.check.docstrings import documented
 from rankwise.check.parameters import (
     Above,
     AtLeast,
@@ -16,6 +21,11 @@ from rankwise.check.parameters import (
     check_declared,
     declared,
 )
+from rankwise.experiments.spec import read_spec
+from rankwise.model_selection import spaces
+from rankwise.rankers import table
+from rankwise.rankers.training import parameters as training
+from tests.refusals import refusal, refuses
 
 Seed = Annotated[int, AtLeast(0), "Seed of every draw."]
 
@@ -74,4 +84,92 @@ def test_other_values_are_refused(setting, words):
 
 def test_values_inside_pass():
     check_declared(_Ranker(leaves=None, rate=1e-9, share=1, stop_on="mean", debias=True, pruning=0))
-    check_declared(_Ranker(alpha="a plain annotation is no declaration"))
+    check_declared(_Ranker(alpha="a plain annotation is no declaration"))  # type: ignore[arg-type]
+
+
+# A parameter that is added to a ranker is known everywhere, by its declaration alone.
+
+
+@pytest.fixture
+def ranker(monkeypatch):
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))  # it is known here alone
+
+    @rw.register("declaring")
+    class Declaring(rw.LightGBMRanker):
+        def __init__(
+            self,
+            objective: training.Objective = "lambdarank",
+            *,
+            rounds: training.Rounds = 3,
+            sharpness: Annotated[
+                float,
+                Above(0),
+                Search("log(0.5, 2.0)"),
+                "Sharpness of the first ``leaf``.",
+                Option(metavar="S", group="Training"),
+            ] = 1.5,
+            **native,
+        ):
+            super().__init__(objective, rounds=rounds, leaves=4, threads=1, **native)
+            assign(self, {"sharpness": sharpness})
+
+    return documented(Declaring)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rw.synthetic(n_queries=30, n_docs=8, seed=1)
+
+
+def test_a_new_parameter_is_checked_at_fit(ranker, data):
+    assert ranker(sharpness=2).fit(data).best_round_ == 3
+    refuses(lambda: ranker(sharpness=0).fit(data), what="sharpness must be a number in (0, inf)", got="0")
+    with refusal(what="sharpness must be a number in (0, inf)"):
+        rw.bagged(ranker(sharpness="sharp"), folds=3).fit(data)
+
+
+def test_a_new_parameter_is_one_of_scikit_learn(ranker):
+    assert ranker().get_params()["sharpness"] == 1.5
+    assert clone(ranker(sharpness=2.0)).set_params(sharpness=3.0).sharpness == 3.0
+
+
+def test_a_new_parameter_is_part_of_the_grammar(ranker):
+    read = rw.ranker("declaring(xendcg, sharpness=2.0)")
+    assert repr(read) == "declaring(xendcg, sharpness=2.0)"
+    refuses(lambda: rw.ranker("declaring(xendcg, sharpness=-1)"), what="sharpness must be a number in (0, inf)")
+
+
+def test_a_new_parameter_is_a_key_of_experiments(ranker):
+    text = '[methods]\na = "declaring"\n[settings]\nsharpness = {}'
+    spec = read_spec(text.format("2.0"), where="x.toml", name="x")
+    assert spec.ranker_of("a", "synthetic", 0.0).build().sharpness == 2.0
+    with refusal(about="line 4 of x.toml", what="sharpness must be a number in (0, inf)"):
+        read_spec(text.format("-2.0"), where="x.toml", name="x")
+
+
+def test_a_new_parameter_is_searched(ranker, data):
+    search, _ = spaces.named("default", "declaring", rw.objective("xendcg"))
+    assert str(search["sharpness"]) == "log(0.5, 2.0)"
+    with refusal(what="sharpness must be a number in (0, inf)"):
+        rw.tune(data, data, ranker="declaring", space="none", search={"sharpness": "uniform(-1, 1)"}, trials=1)
+
+
+def test_a_new_parameter_is_in_the_docstring_and_its_signature_is_plain(ranker):
+    assert "    sharpness: Sharpness of the first ``leaf``. Above 0." in str(inspect.getdoc(ranker)).splitlines()
+    assert "sharpness: float = 1.5" in str(inspect.signature(ranker))
+
+
+def test_a_new_parameter_has_what_an_option_needs(ranker):
+    sharpness = declared(ranker)["sharpness"]
+    assert (sharpness.kind, sharpness.default, sharpness.help) == (float, 1.5, "Sharpness of the first leaf.")
+    assert (sharpness.option.metavar, sharpness.option.group) == ("S", "Training")
+
+
+@pytest.mark.parametrize("name", [*table.RANKERS, *table.ENSEMBLES, *table.RECOMMENDERS, *table.SAVED_AS_OTHERS])
+def test_every_parameter_of_a_ranker_has_a_sentence(name):
+    cls = table.expression_class(name)
+    assert {one.name for one in declared(cls).values() if not one.text} == set()
+    for one in declared(cls).values():
+        if one.default is not inspect.Parameter.empty:
+            one.check(one.default)
+        assert f"    {one.name}: " in str(inspect.getdoc(cls))

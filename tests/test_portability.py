@@ -30,7 +30,7 @@ data = rw.synthetic(n_queries=30, seed=0)
 ranker = rw.LightGBMRanker("xendcg", rounds=3, leaves=5).fit(data)
 ranker.save("model")
 assert np.array_equal(rw.load("model").predict(data), ranker.predict(data))
-rw.write_letor(data, "train.txt")
+rw.data.write_letor(data, "train.txt")
 for _ in range(2):  # the second time from the copy
     opened = rw.open_data("train.txt")
     assert np.array_equal(opened.labels, data.labels)

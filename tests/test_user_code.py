@@ -118,10 +118,10 @@ def test_users_functions_are_found_inside_our_objectives_and_metrics():
     def firsts(scores, labels, offsets):
         return labels[offsets[:-1]]
 
-    mixed = rw.stochastic(0.5 * rw.objective(own) + rw.XENDCG())
+    mixed = rw.objectives.stochastic(0.5 * rw.objective(own) + rw.objectives.XENDCG())
     assert digests(mixed, [rw.metric(firsts), rw.metric("ndcg@5")]) == digests(own, firsts)
     assert list(digests(mixed, [rw.metric(firsts)])) == ["own", "firsts"]
-    assert digests(rw.LambdaRank(), "ndcg@10", rw.metric("ap"), 3, None, np.zeros(2), {"a": (1, "b")}) == {}
+    assert digests(rw.objectives.LambdaRank(), "ndcg@10", rw.metric("ap"), 3, None, np.zeros(2), {"a": (1, "b")}) == {}
 
 
 def test_functions_that_refer_to_each_other_and_to_themselves_end():

@@ -45,7 +45,7 @@ for module in pkgutil.walk_packages(rw.__path__, "rankwise."):
     except ImportError as missing:
         assert "pip install 'rankwise[" in str(missing), missing
 
-rw.write_parquet(rw.synthetic(n_queries=20, n_docs=8, seed=1), "data.parquet")
+rw.data.write_parquet(rw.synthetic(n_queries=20, n_docs=8, seed=1), "data.parquet")
 for words in (
     "train data.parquet --rounds 3 -o model",
     "predict model data.parquet -o scores.npy",

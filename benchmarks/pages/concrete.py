@@ -3,9 +3,10 @@
     python -m benchmarks.pages.concrete [--output docs/results/img/2020-figure1.png] [--draws 400000]
 
 A sample ŷ of the Concrete distribution is a point of a triangle: a corner is all for one document, the middle is the
-same for all three. Samples are drawn by ``rw.sample_scores``; brighter is denser. Beside the figure the shares of draws
-in which a document comes first are printed, with what eq. 3 says, softmax(s / scale), and how far the draws are from
-the density in closed form (Maddison et al. 2017): half of the summed differences between their shares of cells.
+same for all three. Samples are drawn by ``rw.objectives.sample_scores``; brighter is denser. Beside the figure the
+shares of draws in which a document comes first are printed, with what eq. 3 says, softmax(s / scale), and how far the
+draws are from the density in closed form (Maddison et al. 2017): half of the summed differences between their shares of
+cells.
 """
 
 from pathlib import Path
@@ -17,7 +18,7 @@ import rankwise as rw
 from benchmarks import harness
 from benchmarks.pages.results.__main__ import smaller
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import figure
+from rankwise.statistics.figures.drawing import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ def drawn(scores: tuple[float, ...], scale: float, temperature: float, draws: in
     """Samples of the Concrete distribution, (draws, 3): of many queries with these scores, a hundred each."""
     queries = -(-draws // 100)
     offsets = 3 * np.arange(queries + 1)
-    logs = rw.sample_scores(
+    logs = rw.objectives.sample_scores(
         np.tile(scores, queries), offsets, rw.Stream(seed=0), 100, scale=scale, temperature=temperature
     )
     return np.exp(logs).reshape(-1, 3)

@@ -40,7 +40,7 @@ import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import FOLDS, KINDS, LARGE, REAL, parts, say, shuffled, versions, write
 from rankwise.model_selection.auto.choice import averages
-from rankwise.rankers.ensembles.weights import centred, spread
+from rankwise.rankers.ensembles.blend_weights import centred, score_deviation
 
 METRIC = "ndcg@10"
 OWN = {
@@ -118,7 +118,7 @@ def measure(cell: Cell) -> dict[str, Any]:
 def _bag(one: Any, offsets: np.ndarray, test: rw.RankingDataset) -> dict[str, Any]:
     """Return what the table of rules needs of a bag: values out of fold, and scores of test documents in their unit."""
     known = one.evaluation[one.metric]
-    unit = spread(one.ranker.oof_scores_, offsets) or np.inf
+    unit = score_deviation(one.ranker.oof_scores_, offsets) or np.inf
     scores = centred(one.ranker.predict(test), test.offsets) / unit
     return {
         "recipe": one.name,

@@ -74,7 +74,7 @@ class Draws:
 def simulated(setting: str, seed: int) -> tuple[rw.RankingDataset, np.ndarray]:
     """Return data with Bernoulli labels, and their probabilities."""
     data = rw.synthetic(n_queries=sum(SIZES), n_docs=20, seed=seed)
-    log_odds = -2.5 + 1.2 * rw.synthetic_ideal(data, seed=seed)
+    log_odds = -2.5 + 1.2 * rw.data.synthetic_ideal(data, seed=seed)
     if setting == SETTINGS[1]:
         column = data.features[:, 8]  # a feature of queries
         log_odds = log_odds + 1.5 * (column - column.mean()) / column.std()
@@ -243,7 +243,7 @@ def ensembles(options: argparse.Namespace) -> str:
 
 def rare(_: argparse.Namespace) -> str:
     data = rw.synthetic(n_queries=1200, n_docs=20, seed=0)
-    chances = sigmoid(-5.5 + 1.2 * rw.synthetic_ideal(data, seed=0))
+    chances = sigmoid(-5.5 + 1.2 * rw.data.synthetic_ideal(data, seed=0))
     labels = np.random.default_rng(0).random(data.n_docs) < chances
     data = data.with_(labels=labels.astype(float))
     train, test, known = data.take(slice(0, 600)), data.take(slice(600, 1200)), chances[data.offsets[600] :]

@@ -50,7 +50,7 @@ def measure(job: Job) -> float:
     folder, data, seed, eta, mistakes, loss, method = job
     train, valid, test, old = trial(folder, data, seed)
     users: dict[str, Any] = {"model": "position", "probabilities": (mistakes, 0.6, 1.0), "eta": eta, "ranker": old}
-    logs = [rw.simulate_clicks(part, impressions=5, seed=seed, **users) for part in (train, valid)]
+    logs = [rw.clicks.simulate_clicks(part, impressions=5, seed=seed, **users) for part in (train, valid)]
     expression, debias = METHODS[method]
     ranker = rw.LightGBMRanker(expression.format(loss), debias=debias, seed=seed, progress=False, **SETTINGS)
     return float(rw.evaluate(ranker.fit(*logs), test, [METRIC]).mean[METRIC])

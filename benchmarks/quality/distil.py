@@ -33,7 +33,7 @@ import numpy as np
 import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import FOLDS, parts, shuffled, write
-from rankwise.rankers.ensembles.distilled import in_units_of_their_spread, with_unlabelled
+from rankwise.rankers.ensembles.distilled import standardized_scores, with_unlabelled
 
 SETTINGS: dict[str, Any] = {
     "rounds": 500, "learning_rate": 0.05, "leaves": 15, "min_documents": 50, "extra_trees": True,
@@ -115,13 +115,13 @@ def taught_out_of_fold(
     scores = teacher.oof_scores_
     if unlabelled is not None:
         train, scores = with_unlabelled(train, unlabelled), np.concatenate([scores, teacher.predict(unlabelled)])
-    taught = train.with_(teacher_scores=in_units_of_their_spread(scores, train))
+    taught = train.with_(teacher_scores=standardized_scores(scores, train))
     return student.set_params(objective="margin_mse").fit(taught)
 
 
 def agreement(model: Any, teacher: Any, data: rw.RankingDataset) -> float:
     """The correlation of two models' scores, less the mean of each list."""
-    one, two = (in_units_of_their_spread(each.predict(data), data) for each in (model, teacher))
+    one, two = (standardized_scores(each.predict(data), data) for each in (model, teacher))
     return float(np.mean(one * two))
 
 

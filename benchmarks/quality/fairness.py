@@ -31,7 +31,7 @@ import numpy as np
 import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import parts
-from rankwise.statistics.figures.comparisons import COLOURS, figure
+from rankwise.statistics.figures.drawing import COLOURS, figure
 from rankwise.statistics.tables import number
 
 FEATURE = 39  # the column of feature 40: the score of a language model, LMIR.JM, of the whole document
@@ -106,7 +106,7 @@ def trained(job: Job, folder: str, quick: bool) -> Any:
     cls, settings = RANKERS[ranker]
     if quick:
         settings = {**settings, **QUICK[ranker]}
-    objective = rw.fair(rw.PLRank(cutoff=CUTOFF), weight=weight, merit=merit)
+    objective = rw.objectives.fair(rw.objectives.PLRank(cutoff=CUTOFF), weight=weight, merit=merit)
     return cls(objective, seed=seed, threads=1, progress=False, **settings).fit(trial(folder, seed)[0])
 
 

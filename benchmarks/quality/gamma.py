@@ -73,13 +73,15 @@ class Drawn:
     once: bool = False
     exact_hessian: ClassVar[bool] = True
 
-    def __call__(self, scores: Floats, labels: Floats, offsets: NDArray[np.int64], stream: rw.Stream) -> rw.Derivatives:
+    def __call__(
+        self, scores: Floats, labels: Floats, offsets: NDArray[np.int64], stream: rw.Stream
+    ) -> rw.objectives.Derivatives:
         drawn = stream.at(0) if self.once else stream
         if self.per == "document":
             draws = drawn.documents(offsets)
         else:
             draws = np.repeat(drawn.per_query(offsets.size - 1)[:, 0], np.diff(offsets))
-        return rw.SoftmaxCE()(scores, 2.0**labels - self.gamma(draws, stream.round), offsets)
+        return rw.objectives.SoftmaxCE()(scores, 2.0**labels - self.gamma(draws, stream.round), offsets)
 
 
 GAMMAS: dict[str, Drawn | rw.Objective] = {
@@ -93,8 +95,8 @@ GAMMAS: dict[str, Drawn | rw.Objective] = {
     f"low to high in {MOVED} rounds": Drawn(annealed(beta(1.0, 4.0), beta(4.0, 1.0))),
     "uniform, one draw a list": Drawn(beta(1.0, 1.0), per="list"),
     "uniform, the same in every round": Drawn(beta(1.0, 1.0), once=True),
-    "half the loss uniform, half tight": 0.5 * rw.XENDCG() + 0.5 * rw.XENDCG(gamma="tight"),
-    "tight": rw.XENDCG(gamma="tight"),
+    "half the loss uniform, half tight": 0.5 * rw.objectives.XENDCG() + 0.5 * rw.objectives.XENDCG(gamma="tight"),
+    "tight": rw.objectives.XENDCG(gamma="tight"),
 }
 
 Job = tuple[str, int, int, str]

@@ -29,7 +29,7 @@ import rankwise as rw
 from benchmarks import harness
 from rankwise.metrics.base import weighted_mean
 from rankwise.model_selection.frontier import Frontier, dominated_volume
-from rankwise.rankers.ensembles.distilled import in_units_of_their_spread
+from rankwise.rankers.ensembles.distilled import standardized_scores
 from rankwise.rankers.training import validation
 from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
 from rankwise.statistics.evaluation import Evaluation
@@ -106,7 +106,7 @@ def curves(cell: Cell) -> tuple[Frontier, Frontier, Frontier]:
     )
     ends, data = (curve.models[0], curve.models[-1]), train if valid is None else valid
     alone = [model.held_out_.cross_fitted if valid is None else model.predict(data) for model in ends]
-    units = np.stack([in_units_of_their_spread(scores, data) for scores in alone], axis=1)
+    units = np.stack([standardized_scores(scores, data) for scores in alone], axis=1)
     columns = {
         f"{name}, point {number}": rw.metric(name).of(units @ weights, data)
         for number, weights in enumerate(curve.weights)
@@ -183,12 +183,12 @@ def with_a_cut_bag(seed: int, rounds: int) -> list[str]:
         if round == rounds:
             raise rw.StopTraining("minutes")
 
-    def bag(loss: str, number: int, **watch: Any) -> Any:
+    def bag(loss: str, number: int, **options: Any) -> Any:
         ranker = rw.LightGBMRanker(loss, rounds=80, bagging_fraction=0.7, bagging_freq=1, **SETTINGS | {"seed": number})
-        return rw.bagged(ranker, 5, fold_seed=0).fit(train, **watch)
+        return rw.bagged(ranker, 5, fold_seed=0).fit(train, **options)
 
     complete = [bag("xendcg", 0), bag("lambdarank", 0)]
-    cut = bag("xendcg", 1, watch=stop)
+    cut = bag("xendcg", 1, callback=stop)
     kept = rw.blended.of_fitted(complete, train, weights="average")
     blend = rw.blended.of_fitted([*complete, cut], train, weights="average")
     alone, other = (one.out_of_fold_.mean[FIRST] for one in (complete[0], cut))

@@ -32,7 +32,7 @@ import polars as pl
 import rankwise as rw
 from benchmarks import harness
 from rankwise.judging import traffic
-from rankwise.judging.betting import DEPENDENT, dependence, evidence
+from rankwise.judging.anytime_test import DEPENDENT, dependence, evidence
 
 TIES, EFFECT, FIXED, DAYS = 0.65, 0.0325, 4000, 40
 REACHED = np.log(20.0)
@@ -95,7 +95,7 @@ def users(rng: np.random.Generator, *, overlap: bool = False) -> list[bool]:
         log = log[np.argsort(100.0 * rng.random(500)[who] + rng.exponential(3.0, who.size))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        by_user, by_impression = (rw.interleaving(one) for one in (log, log.drop("user")))
+        by_user, by_impression = (rw.judging.interleaving(one) for one in (log, log.drop("user")))
     return [by_user.decided, by_impression.decided, by_impression.dependent]
 
 
@@ -103,7 +103,7 @@ def first(number: int) -> int:
     """Return for how many keys a is first."""
     a, b = ["d1", "d2", "d3", "d4"], ["d3", "d1", "d5", "d2"]
     keys = range(number * KEYS, (number + 1) * KEYS)
-    return sum(rw.interleave(a, b, key=f"search-{key}", seed=7).teams[0] == "a" for key in keys)
+    return sum(rw.judging.interleave(a, b, key=f"search-{key}", seed=7).teams[0] == "a" for key in keys)
 
 
 def signs(name: str) -> dict[str, list[int]]:
@@ -116,7 +116,7 @@ def signs(name: str) -> dict[str, list[int]]:
     for method, credit in (("team_draft", "clicks"), ("team_draft", "debiased"), ("balanced", "debiased")):
         outcomes: dict[tuple[str, ...], int] = {}
         for key in range(100):  # until each outcome of the coins has a key
-            shown = rw.interleave(["x", "y", "z"], ["z", "u", "v"], k=4, key=key, method=method)
+            shown = rw.judging.interleave(["x", "y", "z"], ["z", "u", "v"], cutoff=4, key=key, method=method)
             outcomes.setdefault(tuple(shown.ranking), key)
         rows, weights = [], []
         lists: tuple[dict[str, Any], ...] = ({}, {})
@@ -124,12 +124,12 @@ def signs(name: str) -> dict[str, list[int]]:
             query = f"{number} {clicked}"
             for side in (0, 1):
                 lists[side][query] = pair[side]
-            ranking = rw.interleave(*pair, k=4, key=key, method=method).ranking
+            ranking = rw.judging.interleave(*pair, cutoff=4, key=key, method=method).ranking
             rows += [(query, key, document, at == clicked) for at, document in enumerate(ranking)]
             weights.append(theta[clicked] * RELEVANCE[ranking[clicked]])
         log = pl.DataFrame(rows, schema=["query", "key", "document", "clicked"], orient="row")
         bias = theta if credit == "debiased" else None
-        values = rw.interleaving(log, *lists, k=4, method=method, credit=credit, bias=bias).credits
+        values = rw.judging.interleaving(log, *lists, cutoff=4, method=method, credit=credit, bias=bias).credits
         expected = (values * weights).reshape(len(pairs), -1).sum(axis=1) / len(outcomes)
         right = np.sign(np.round(expected, 12)) == np.sign(np.round(truth, 12))
         exact = np.abs(expected - truth) < 1e-12

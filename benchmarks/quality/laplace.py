@@ -46,7 +46,7 @@ def measure(job: Job) -> tuple[float, ...]:
         train, valid, test = rw.split(made, (1 / 3, 1 / 6, 1 / 2), seed=seed)
     else:
         train, valid, test = parts(folder, data, fold)
-    loss = rw.ApproxNDCG(eta=eta, kernel=kernel, curvature=curvature)
+    loss = rw.objectives.ApproxNDCG(eta=eta, kernel=kernel, curvature=curvature)
     common: dict[str, Any] = {"metrics": [METRIC], "seed": seed, "threads": 1, "progress": False}
     model = rw.LightGBMRanker(loss, **TREES, **common) if family == "trees" else rw.NeuralRanker(loss, **NETS, **common)
     model.fit(train, valid)

@@ -31,7 +31,7 @@ def measure(job: Job) -> float:
     folder, data, nets, seed, fold, loss, factor = job
     train, valid, _ = parts(folder, data, fold)
     inner = rw.objective(loss)
-    noisy = rw.stochastic(inner, scale=factor * inner.score_scale) if factor else inner
+    noisy = rw.objectives.stochastic(inner, scale=factor * inner.score_scale) if factor else inner
     fitted, stopping = rw.split(train, (0.8, 0.2), seed=seed)
     common: dict[str, Any] = {"metrics": [METRIC], "seed": seed, "threads": 1, "progress": False}
     model: rw.NeuralRanker | rw.LightGBMRanker

@@ -201,7 +201,7 @@ def measure(job: Job) -> Found:
     model = rw.LightGBMRanker(objective, metrics=[METRIC], seed=job.seed, threads=1, progress=False, **settings)
     model.fit(train, valid)
     scores = model.predict(train)
-    policy = rw.PLRank(samples=256)(scores, train.labels, train.offsets, rw.Stream(seed=job.seed))
+    policy = rw.objectives.PLRank(samples=256)(scores, train.labels, train.offsets, rw.Stream(seed=job.seed))
     valid_ndcg, train_ndcg = (rw.evaluate(model, part, [METRIC]).mean[METRIC] for part in (valid, train))
     expected = -float(
         policy.value[[bool(train.labels[a:b].any()) for a, b in itertools.pairwise(train.offsets)]].mean()

@@ -186,7 +186,7 @@ def measure_blind(cell: Blind) -> dict[str, Any]:
     else:
         log = with_robots(cell.seed, **ROBOTS[cell.name])
         repaired = log.only(users=~log.robots)
-    bias = propensities(log, samples=20, seed=cell.seed)
+    bias = propensities(log, resamples=20, seed=cell.seed)
     outcome: dict[str, Any] = {"alpha": bias.alpha[-1] / BAIDU[-1], "alarm": bias.check(log).alarm}
     if log.sessions is not None and log.sessions.user_ids is not None:
         is_robot = log.sessions.user_ids >= 2000
@@ -194,7 +194,7 @@ def measure_blind(cell: Blind) -> dict[str, Any]:
     if repaired is not None:
         try:
             period = 1 if cell.study == "times" else None
-            better = propensities(repaired, samples=20, seed=cell.seed, period=period)
+            better = propensities(repaired, resamples=20, seed=cell.seed, period=period)
             outcome |= {"repaired": better.alpha[-1] / BAIDU[-1], "still": better.check(repaired).alarm}
         except ValueError:  # one ranker a day exchanges nothing within a day
             pass

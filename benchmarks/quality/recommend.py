@@ -63,7 +63,7 @@ def main() -> None:
         given.output.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
-def measured(whole: rw.Interactions, models: list[str], seeds: int, threads: int) -> Iterator[dict[str, Any]]:
+def measured(whole: rw.recommend.Interactions, models: list[str], seeds: int, threads: int) -> Iterator[dict[str, Any]]:
     for method in models:
         model, settings = METHODS[method]
         for seed in range(seeds):
@@ -76,7 +76,7 @@ def measured(whole: rw.Interactions, models: list[str], seeds: int, threads: int
             ranker: Any = choice.best.make(unknown="popular")
             ranker.fit(train)
             learned = time.process_time()
-            found = rw.evaluate_interactions(ranker, test, METRICS, exclude=train, resamples=10)
+            found = rw.recommend.evaluate_interactions(ranker, test, METRICS, exclude=train, resamples=10)
             row = {"method": method, "seed": seed, "setting": setting(choice.best), **found.mean}
             yield row | {"choosing": chosen - start, "learning": learned - chosen}
             print(row, flush=True)

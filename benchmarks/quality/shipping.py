@@ -151,7 +151,7 @@ def measure(cell: Cell) -> dict[str, Any]:
     elif cell.setting.startswith("wrong"):
         bias = rw.clicks.Bias.known(1.0 / np.arange(1, 11))
     else:
-        bias = rw.clicks.propensities(log, "harvest", samples=50, seed=cell.seed)
+        bias = rw.clicks.propensities(log, "harvest", resamples=50, seed=cell.seed)
     unchecked = cell.setting.endswith("unchecked")
     blends = (1.0,) if cell.setting in NEW else (0.25, 0.5, 1.0)
     result: Any = rw.clicks.compare(
@@ -171,15 +171,15 @@ def measure(cell: Cell) -> dict[str, Any]:
     return {
         "verdict": result.verdict,
         "share": share,
-        "alone": not result.blends[-1].failure,
+        "alone": result.alone.outcome == "passed",
         "reason": result.reason,
         "alarm": result.bias_check is not None and result.bias_check.alarm,
         "failed": [one.name for one in getattr(result, "assumptions", ()) if one.outcome == "fails"],
-        "difference": result.difference,
-        "error": (result.high - result.low) / 4.0,
+        "difference": result.alone.difference,
+        "error": (result.alone.high - result.alone.low) / 4.0,
         "truth": gain(new),
-        "low": result.low,
-        "high": result.high,
+        "low": result.alone.low,
+        "high": result.alone.high,
         "gain": gain(blended),
         "ndcg": ndcg[0] - ndcg[1],
         "production": old,

@@ -65,7 +65,7 @@ def simulated(data: rw.RankingDataset, scores: np.ndarray, truth: np.ndarray, ce
     """Return the log of drawn rankings and affine clicks."""
     alpha, beta = CURVES[cell.data]
     stream, rng = data.stream(cell.seed).child("shown"), np.random.default_rng(cell.seed)
-    drawn = rw.sample_rankings(scores, data.offsets, stream, cell.impressions, alpha.size)
+    drawn = rw.objectives.sample_rankings(scores, data.offsets, stream, cell.impressions, alpha.size)
     ranks = np.minimum(data.sizes, alpha.size)
     query = np.repeat(np.arange(data.n_queries), ranks)
     position = np.arange(query.size) - np.repeat(np.cumsum(ranks) - ranks, ranks)

@@ -17,7 +17,11 @@ import rankwise as rw
 from rankwise.clicks.models.fitting import cells_of
 
 QUERIES, DEPTH, STEPS, FEW = 10_000, 10, 60, 3
-LOGS: dict[str, Any] = {"ranked": {}, "drawn": {"drawn": 0.5}, "drawn, DBN users": {"drawn": 0.5, "model": "dbn"}}
+LOGS: dict[str, Any] = {
+    "ranked": {},
+    "drawn": {"temperature": 0.5},
+    "drawn, DBN users": {"temperature": 0.5, "model": "dbn"},
+}
 
 
 def cpu_seconds(call: Callable[[], object], rounds: int = 3) -> float:
@@ -40,7 +44,7 @@ def speed(impressions: int = 1_000_000) -> None:
         rows = int(log.impressions.sum())
         print(f"{name:>22} {rows:11,} {log.pairs.size:10,} {seconds:6.2f} {1e9 * seconds / rows:8.1f}", flush=True)
     _fit(log, ("pbm", "ubm", "dbn", "sdbn", "dcm"))
-    _fit(_simulation(max(1, impressions // FEW), FEW)(drawn=2.0, model="dbn"), ("pbm", "ubm", "dbn"))
+    _fit(_simulation(max(1, impressions // FEW), FEW)(temperature=2.0, model="dbn"), ("pbm", "ubm", "dbn"))
 
 
 def _simulation(queries: int, impressions: int) -> Callable[..., rw.clicks.Log]:

@@ -100,7 +100,7 @@ def measured(documents: int, features: int, leaves: int) -> dict[str, float]:
         ranker.fit(small)  # compiles and loads everything
         ends, start = [], time.process_time()
         with PrivateMemory() as memory:
-            ranker.fit(train, watch=lambda *_: ends.append(time.process_time()))
+            ranker.fit(train, callback=lambda *_: ends.append(time.process_time()))
         total, a_round = time.process_time() - start, statistics.median(np.diff(ends)[1:].tolist())
     return {
         "documents": train.n_docs, "features": features, "leaves": leaves,
@@ -289,7 +289,7 @@ def report(content: Any) -> None:
 
 def draw(content: Any, model: Model) -> None:
     """Seconds of a round by documents: points, the model with its band, and machines."""
-    from rankwise.statistics.figures.comparisons import BLUE, GREY, figure
+    from rankwise.statistics.figures.drawing import BLUE, GREY, figure
 
     sizes = np.geomspace(1e4, 1e10, 60)
     with figure(FIGURE, 7.0, 4.4, force=True) as drawing:

@@ -111,8 +111,8 @@ def main() -> None:
     data = make(options.rows)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        paths = {suffix: rw.write_letor(data, folder / f"data.txt{suffix}") for suffix in ("", ".gz", ".zst")}
-        plain, parquet = paths[""], rw.write_parquet(data, folder / "data.parquet")
+        paths = {suffix: rw.data.write_letor(data, folder / f"data.txt{suffix}") for suffix in ("", ".gz", ".zst")}
+        plain, parquet = paths[""], rw.data.write_parquet(data, folder / "data.parquet")
         without = folder / "without.txt"
         without.write_bytes(
             b"".join(b" ".join([*line.split(b" ")[:1], *line.split(b" ")[2:]]) for line in plain.open("rb"))
@@ -130,9 +130,9 @@ def main() -> None:
         }
         show("reading", take_turns(read, options.rounds), size, "scikit-learn")
         write = {
-            "rankwise": lambda: rw.write_letor(data, folder / "out.txt", force=True),
-            "rankwise, .zst": lambda: rw.write_letor(data, folder / "out.txt.zst", force=True),
-            "rankwise, .parquet": lambda: rw.write_parquet(data, folder / "out.parquet", force=True),
+            "rankwise": lambda: rw.data.write_letor(data, folder / "out.txt", force=True),
+            "rankwise, .zst": lambda: rw.data.write_letor(data, folder / "out.txt.zst", force=True),
+            "rankwise, .parquet": lambda: rw.data.write_parquet(data, folder / "out.parquet", force=True),
         }
         show("writing", take_turns(write, options.rounds), size, "rankwise")
         if sys.platform == "linux":

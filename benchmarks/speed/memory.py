@@ -47,7 +47,7 @@ def make(folder: Path, gigabytes: float) -> float:
         offsets = np.arange(QUERIES_PER_FILE + 1) * DOCUMENTS
         labels = np.digitize(truth, [2.0, 4.0, 6.0, 8.0]).astype(np.float64)
         data = rw.RankingDataset(features, labels, offsets, query_ids=ids)
-        rw.write_parquet(data, folder / f"{number:04}.parquet")
+        rw.data.write_parquet(data, folder / f"{number:04}.parquet")
     return 4.0 * FEATURES * DOCUMENTS * QUERIES_PER_FILE * files
 
 
@@ -59,7 +59,7 @@ def measured(what: str, folder: Path, rounds: int, threads: int) -> None:
     small = rw.synthetic(n_queries=20, seed=1)
     if ranker is not None:  # compile and load everything before the baseline is taken
         getattr(rw, ranker)("xendcg", rounds=2, min_documents=2, threads=threads).fit(small)
-    rw.write_parquet(small, folder.parent / f"small-{what}.parquet", force=True)
+    rw.data.write_parquet(small, folder.parent / f"small-{what}.parquet", force=True)
     rw.open_data(folder.parent / f"small-{what}.parquet")
     before, start = resident("VmRSS"), time.perf_counter()
     data = rw.open_data(folder, folder=folder.parent / "copies")

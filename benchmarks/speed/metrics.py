@@ -88,7 +88,7 @@ def main() -> None:
     print(f"{labels.size:,} documents in {offsets.size - 1:,} queries, {options.threads} threads\n")
 
     ndcg = rw.metric("ndcg@10", empty=1)
-    linear = rw.metric("ndcg@10", **rw.conventions("trec_eval"))
+    linear = rw.metric("ndcg@10", **rw.metrics.conventions("trec_eval"))
     peers: dict[str, tuple[Callable[[], Any], int]] = {}
     peers["rankwise"] = partial(ndcg, *lists), 1
     peers["LightGBM"] = lightgbm_evaluation(*lists, options.threads), 1

@@ -41,7 +41,7 @@ def cluster(workers: int) -> Any:
 def write(data: rw.RankingDataset, folder: Path, files: int) -> Path:
     folder.mkdir()
     for number, queries in enumerate(np.array_split(np.arange(data.n_queries), files)):
-        rw.write_parquet(data.take(queries), folder / f"{number:02}.parquet")
+        rw.data.write_parquet(data.take(queries), folder / f"{number:02}.parquet")
     return folder
 
 
@@ -56,7 +56,7 @@ def timed(make: Any, folder: Path, client: Any, rounds: int, every: int) -> tupl
             seen[done] = time.perf_counter()
 
     start = time.perf_counter()
-    rw.dask.fit(make(), folder, client=client, watch=watch)
+    rw.cluster.dask.fit(make(), folder, client=client, callback=watch)
     work = max(busy[rounds][worker] - busy[every][worker] for worker in busy[every])
     later = rounds - every
     return seen[every] - start, (seen[rounds] - seen[every]) / later, work / later
@@ -94,7 +94,7 @@ def quality(name: str, seeds: int) -> None:
                 for fold, folder in zip(folds, folders, strict=True):
                     for seed in range(seeds):
                         ours = ranker(objective, seed=seed, **settings)
-                        rw.dask.fit(ours, folder, client=client, valid=fold.valid)
+                        rw.cluster.dask.fit(ours, folder, client=client, valid=fold.valid)
                         alone = ranker(objective, seed=seed, **settings).fit(fold.train, fold.valid)
                         differences.append(ours.score(fold.test) - alone.score(fold.test))
                 mean = np.mean(differences)

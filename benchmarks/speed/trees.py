@@ -71,17 +71,17 @@ class Timed(rw.Objective):
     def children(self) -> tuple[rw.Objective, ...]:
         return (self.inner,)
 
-    def prepare(self, labels: Any, offsets: Any, **documents: Any) -> rw.Prepared:
+    def prepare(self, labels: Any, offsets: Any, **documents: Any) -> rw.objectives.Prepared:
         inner = self.inner.prepare(labels, offsets, **documents)
         return TimedPrepared(lists=inner.lists, objective=self, inner=inner)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TimedPrepared(rw.Prepared):
+class TimedPrepared(rw.objectives.Prepared):
     objective: Timed
-    inner: rw.Prepared
+    inner: rw.objectives.Prepared
 
-    def fill(self, scores: Any, stream: Any, out: rw.Derivatives) -> None:
+    def fill(self, scores: Any, stream: Any, out: rw.objectives.Derivatives) -> None:
         self.objective.rounds.mark()
         start = time.process_time()
         self.inner.fill(scores, stream, out)

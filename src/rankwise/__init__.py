@@ -4,10 +4,8 @@ The public names are listed in ``__init__.pyi``, which type checkers read and fr
 ``import rankwise`` itself costs little more than importing NumPy.
 """
 
-import lazy_loader
-
-from rankwise import hooks, moved
-from rankwise._version import __version__
+from rankwise import hooks, lazy, moved
+from rankwise._version import __version__ as __version__
 
 for _package in ("rankwise", "lightgbm", "xgboost", "catboost"):
     hooks.register("ranker", _package, "rankwise.rankers.trees.wrap", "wrapped")
@@ -15,5 +13,4 @@ hooks.register("report", "Comparison", "rankwise.report.comparison", "write_comp
 
 moved.install()
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__all__ = [*__all__, "__version__"]
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -28,7 +28,7 @@ UNWANTED = np.empty(0)
 BLOCK = 2**20
 """Numbers of a matrix that are processed at a time, so that one on disk is never in memory as a whole."""
 APART = 64
-"""Elements to leave between arrays that one loop reads and writes; see :func:`separate`."""
+"""Elements to leave between arrays that one loop reads and writes; see :func:`empty_apart`."""
 
 
 def read_only(array: Column, *, contiguous: bool = True) -> Column:
@@ -64,10 +64,10 @@ def rows_of(queries: NDArray[np.int64], offsets: Offsets) -> tuple[slice | NDArr
     return np.arange(inside[-1]) + np.repeat(starts - inside[:-1], sizes), inside
 
 
-def together(ids: Ids) -> NDArray[np.int64] | None:
+def group_rows(ids: Ids) -> NDArray[np.int64] | None:
     """Return the order that makes equal ids adjacent, in order of first appearance; None if they are adjacent.
 
-    >>> together(np.array(["b", "a", "b"])), together(np.array(["b", "b", "a"]))
+    >>> group_rows(np.array(["b", "a", "b"])), group_rows(np.array(["b", "b", "a"]))
     (array([0, 2, 1]), None)
     """
     heads = ids[np.concatenate(([True], ids[1:] != ids[:-1]))] if ids.size else ids
@@ -98,10 +98,10 @@ def comparable(*several: Ids) -> tuple[Ids, ...]:
     return several if len({ids.dtype.kind for ids in several}) == 1 else tuple(ids.astype(np.str_) for ids in several)
 
 
-def places(ids: Ids, others: Ids) -> NDArray[np.int64]:
+def index_of(ids: Ids, others: Ids) -> NDArray[np.int64]:
     """Return the index of each id among others, which are distinct, or −1; 12 and "12" are the same id.
 
-    >>> places(np.array(["12", "0012"]), np.array([7, 12]))
+    >>> index_of(np.array(["12", "0012"]), np.array([7, 12]))
     array([ 1, -1])
     """
     if not others.size:
@@ -139,7 +139,7 @@ def row_blocks(n_rows: int, width: int, numbers: int | None = None) -> Iterator[
     return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 
-def separate(size: int) -> Array:
+def empty_apart(size: int) -> Array:
     """Return an uninitialised array with nothing else within 512 bytes of it.
 
     Compiled loops take another path, with other rounding, where two arrays lie within a few vectors of each other, and

@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,11 +65,11 @@ def warn_no_cache(why: str) -> None:
     """Warn, once in a process, that something cannot be kept."""
     if not _warned:
         _warned.append(why)
-        warnings.warn(
-            f"rankwise works without a cache, and slower: {why}. "
-            "Hint: set the environment variable RANKWISE_CACHE to a folder that can be written.",
-            stacklevel=2,
-        )
+        from rankwise import check
+
+        hint = "set the environment variable RANKWISE_CACHE to a folder that can be written"
+        what = f"rankwise works without a cache, and slower: {why}"
+        check.warn(what, hint=hint, stacklevel=2)
 
 
 @contextlib.contextmanager

@@ -48,7 +48,8 @@ def check_writable(path: str | Path, *, force: bool = False) -> Path:
         return path
     path = check.free_path(resolve_link(path), force=force)
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, where a file is to be written. Hint: name a file inside it.")
+        what = f"{path} is a folder, where a file is to be written"
+        raise IsADirectoryError(check.Message(what, hint="name a file inside it"))
     _try_writing(path.parent, path.name)
     return path
 
@@ -162,9 +163,8 @@ def _try_writing(folder: Path, name: str) -> None:
     if not folder.is_dir():
         if folder.exists():
             raise NotADirectoryError(f"{folder} is no folder, and {name} cannot be written into it.")
-        raise FileNotFoundError(
-            f"there is no folder {folder} to write {name} into. Hint: create it first: mkdir -p {folder}."
-        )
+        what = f"there is no folder {folder} to write {name} into"
+        raise FileNotFoundError(check.Message(what, hint=f"create it first: mkdir -p {folder}"))
     trial = part_in(folder)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -173,9 +173,8 @@ def _try_writing(folder: Path, name: str) -> None:
         trial.unlink()
     except OSError as failed:
         why = (failed.strerror or str(failed)).lower()
-        raise type(failed)(
-            f"{name} cannot be written into the folder {folder}: {why}. Hint: choose another folder."
-        ) from None
+        what = f"{name} cannot be written into the folder {folder}: {why}"
+        raise type(failed)(check.Message(what, hint="choose another folder")) from None
 
 
 @contextlib.contextmanager

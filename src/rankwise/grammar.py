@@ -37,7 +37,8 @@ def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str, *, othe
     (1-2j)
     >>> parse("comlpex(1)", {"complex": complex}, "number")
     Traceback (most recent call last):
-    ValueError: unknown number: got 'comlpex' at character 1 of 'comlpex(1)'. Hint: did you mean 'complex'.
+    rankwise.errors.InputError: unknown number: got 'comlpex' at character 1 of 'comlpex(1)'. Hint: did you mean
+    'complex'.
     """
     if not isinstance(text, str):
         raise check.error(f"{_a(kind)} must be given as an expression", got=repr(text))
@@ -103,7 +104,7 @@ class _Builder:
         except TypeError as wrong:
             raise check.error(f"cannot build {name}", got=str(wrong), where=self.place(node.start)) from None
         except ValueError as wrong:
-            raise ValueError(check.prefixed(self.place(node.start), wrong)) from None
+            raise check.prefixed(self.place(node.start), wrong) from None
 
     def join(self, node: Node) -> Any:
         result, before = self.build(node.parts[0]), _sort(node.parts[0])
@@ -121,7 +122,7 @@ class _Builder:
                     hint="write numbers out: nothing is computed" if before == _sort(right) == "number" else "",
                 ) from None
             except ValueError as wrong:
-                raise ValueError(check.prefixed(self.place(at), wrong)) from None
+                raise check.prefixed(self.place(at), wrong) from None
             before = "object"
         return result
 
@@ -157,7 +158,9 @@ def _texts(maker: Callable[..., Any] | None) -> dict[int, str]:
         parameters = inspect.signature(maker).parameters.values() if maker is not None else ()
     except (TypeError, ValueError):
         return {}
-    return {number: one.name for number, one in enumerate(parameters) if one.annotation in (str, "str")}
+    kinds = {number: (one.name, one.annotation) for number, one in enumerate(parameters)}
+    # The origin of Annotated[str, …] is str.
+    return {number: name for number, (name, kind) in kinds.items() if getattr(kind, "__origin__", kind) in (str, "str")}
 
 
 def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:

@@ -60,7 +60,7 @@ def log_model(
         prefix = "" if len(evaluations) == 1 else f"{data}/"
         for metric, mean in one.mean.items():
             low, high = one.interval[metric]
-            check.named_once([*metrics, title := _title(prefix + metric)])
+            check.require_unique_names([*metrics, title := _title(prefix + metric)])
             metrics |= {title: mean, f"{title}.low": low, f"{title}.high": high}
     with tempfile.TemporaryDirectory() as temporary:
         folder = ranker.save(Path(temporary, "ranker"), evaluation=evaluation)

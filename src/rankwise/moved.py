@@ -1,17 +1,32 @@
-"""The one table of names that have moved: an old module is imported with a warning, and holds what the new one does."""
+"""The one table of what has moved: old modules, names, keywords and attributes work, with a warning, until ``ENDS``."""
 
+import functools
 import importlib
+import operator
 import sys
 import warnings
-from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any, TypeVar, cast
+
+ENDS = "0.4"
+"""The release in which all of these go."""
 
 MODULES = {
+    "rankwise.cluster.crew": "rankwise.cluster.backend",
+    "rankwise.dask": "rankwise.cluster.dask",
     "rankwise.data.clicks": "rankwise.clicks.models.impressions",
+    "rankwise.data.interactions.lists": "rankwise.data.interactions.interactions",
+    "rankwise.data.thin": "rankwise.data.subsample",
     "rankwise.data.users": "rankwise.clicks.models.users",
+    "rankwise.evaluation.stored": "rankwise.evaluation.evaluation_files",
+    "rankwise.judging.betting": "rankwise.judging.anytime_test",
+    "rankwise.objectives.checks": "rankwise.statistics.objective_checks",
+    "rankwise.objectives.lists": "rankwise.objectives.ragged",
+    "rankwise.objectives.wrappers.on": "rankwise.objectives.wrappers.goal",
     "rankwise.rankers.contributions": "rankwise.models.contributions",
+    "rankwise.rankers.ensembles.weights": "rankwise.rankers.ensembles.blend_weights",
     "rankwise.rankers.model_card": "rankwise.models.model_card",
     "rankwise.rankers.nets.presets": "rankwise.models.nets.presets",
     "rankwise.rankers.schema": "rankwise.models.schema",
@@ -20,21 +35,177 @@ MODULES = {
     "rankwise.rankers.storage": "rankwise.models.storage",
     "rankwise.rankers.training.iterative": "rankwise.rankers.base",
     "rankwise.rankers.training.session": "rankwise.rankers.training.run",
+    "rankwise.ray": "rankwise.cluster.ray",
+    "rankwise.spark": "rankwise.cluster.spark",
 }
-"""Old name -> new name."""
+"""Old module -> new module."""
+
+_NAMESPACES = {
+    "clicks": "ClickLog simulate_clicks",
+    "cluster": "dask ray spark LostWorkerError",
+    "data": (
+        "add_negatives binarize compare_features flip_labels read_feature_log synthetic_ideal thin to_frame trials "
+        "write_letor write_parquet"
+    ),
+    "errors": "NothingLearnedError",
+    "judging": "interleave interleaving",
+    "lab": "Results Spec reproduce write_comparison write_report",
+    "metrics": "conventions lightgbm_metric xgboost_metric",
+    "objectives": (
+        "ApproxNDCG BPR Calibrated Derivatives Distil LambdaRank ListMLE ListNet MarginMSE PLRank Pairwise Prepared "
+        "RankNet SmoothAP SmoothRBP SoftmaxCE XENDCG Yeti bounded check_objective clickwise fair guarantees "
+        "lightgbm_objective on positioned safe sample_rankings sample_scores stochastic weighted xgboost_objective"
+    ),
+    "recommend": (
+        "ALS EASE FactorizationRanker Interactions ItemKNN Popularity choose_recommender evaluate_interactions "
+        "synthetic_ratings"
+    ),
+    "results": (
+        "Breakdown CrossValidation DataCheck Explanation FeatureComparison GroupExposure "
+        "JudgedEvaluation Leaderboard ObjectiveChecks PolicyEvaluation RecommenderChoice Tuning read_evaluation "
+        "write_evaluation"
+    ),
+    "trec": "read_qrels read_run write_qrels write_run",
+}
+NAMES = {f"rw.{name}": f"rw.{space}.{name}" for space, names in _NAMESPACES.items() for name in names.split()} | {
+    "rw.judge": "rw.trec.join"
+}
+"""Old public name -> new public name."""
+
+WORDS: dict[str, dict[str, str]] = {
+    "rw.AutoRanker": {"study": "checkpoint"},
+    "rw.Comparison": {"alpha": "level"},
+    "rw.Evaluation": {"confidence": "level"},
+    "rw.Ranker.fit": {"measure": "eval_sets", "watch": "callback"},
+    "rw.clicks.propensities": {"samples": "resamples"},
+    "rw.clicks.simulate": {"drawn": "temperature"},
+    "rw.clicks.simulate_clicks": {"drawn": "temperature"},
+    "rw.cluster.dask.fit": {"watch": "callback"},
+    "rw.cluster.ray.fit": {"watch": "callback"},
+    "rw.compare": {"alpha": "level"},
+    "rw.cross_validate": {"confidence": "level"},
+    "rw.data.compare_features": {"confidence": "level"},
+    "rw.evaluate": {"confidence": "level"},
+    "rw.frontier": {"confidence": "level"},
+    "rw.judging.Agreement": {"confidence": "level"},
+    "rw.judging.Interleaving": {"unit": "by"},
+    "rw.judging.agreement": {"confidence": "level"},
+    "rw.judging.interleave": {"k": "cutoff"},
+    "rw.judging.interleaving": {"k": "cutoff"},
+    "rw.recommend.ALS.recommend": {"k": "cutoff"},
+    "rw.recommend.ALS.similar_items": {"k": "cutoff"},
+    "rw.recommend.FactorizationRanker.fit": {"measure": "eval_sets", "watch": "callback"},
+    "rw.recommend.evaluate_interactions": {"confidence": "level"},
+    "rw.rerank.Reranker.fit": {"watch": "callback"},
+    "rw.results.JudgedEvaluation": {"confidence": "level"},
+    "rw.results.Reliability": {"confidence": "level"},
+    "rw.results.Tuning": {"bag": "folds", "study": "checkpoint"},
+    "rw.results.read_evaluation": {"confidence": "level"},
+    "rw.tune": {"bag": "folds", "study": "checkpoint"},
+}
+"""Function or class -> old keyword -> new keyword; those of a class are its attributes too."""
+
+ATTRIBUTES = {
+    "rw.clicks.OffPolicyComparison": {
+        name: f"alone.{name}" for name in ("difference", "low", "high", "effective_size", "unsupported")
+    }
+}
+"""Class -> old attribute -> new attribute."""
+
+_Target = TypeVar("_Target", bound=Callable[..., Any])
 
 
-class _Moved(MetaPathFinder, Loader):
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        return ModuleSpec(name, self, is_package=name == "rankwise.rankers.scoring") if name in MODULES else None
+def renamed(public: str) -> Callable[[_Target], _Target]:
+    """Decorate a function or a class, so that it takes the old words that ``WORDS`` lists under its public name."""
+    words = WORDS.get(public, {})
 
-    def exec_module(self, module: ModuleType) -> None:
-        new = MODULES[module.__name__]
-        warnings.warn(f"{module.__name__} is {new} now", DeprecationWarning, stacklevel=2)
-        own = {name: value for name, value in vars(importlib.import_module(new)).items() if not name.startswith("__")}
-        vars(module).update(own)
+    def decorate(target: _Target) -> _Target:
+        if not isinstance(target, type):
+            return cast("_Target", _taking(words, public, target))
+        for old, new in (words | ATTRIBUTES.get(public, {})).items():
+            setattr(target, old, _attribute(target.__name__, old, new))
+        if words:
+            setattr(target, "__init__", _taking(words, public, target.__init__))  # type: ignore[misc]  # noqa: B010
+        return target
+
+    return decorate
+
+
+def taken(public: str, others: Any, *values: Any) -> tuple[Any, ...]:
+    """Return the values of new keywords, in the order of ``WORDS``; ``others``, of ``**others``, loses the old ones.
+
+    For a function that takes any keywords, without the frame that :func:`renamed` puts around it.
+    """
+    found = list(values)
+    for number, old in enumerate(WORDS[public]):
+        if old in others:
+            found[number] = _new_value(public, old, others, 5)
+    return tuple(found)
+
+
+def find(module: str, name: str) -> object:
+    """Return what a module no longer lists, with a warning; an AttributeError where it never did."""
+    old = f"rw{module.removeprefix('rankwise')}.{name}"
+    if old not in NAMES:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules.get(module))
+    new = NAMES[old]
+    _warn(f"{old} is {new} now; the old name goes with {ENDS}", 4)
+    space, _, name = new.removeprefix("rw.").rpartition(".")
+    return getattr(importlib.import_module(f"rankwise.{space}"), name)
 
 
 def install() -> None:
-    """Let old names be imported."""
-    sys.meta_path.append(_Moved())
+    """Let old modules be imported."""
+    sys.meta_path.insert(0, _Moved())  # before what an older version left of a folder
+
+
+def _taking(words: dict[str, str], public: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        for old, new in words.items():
+            if old in keywords:
+                if new in keywords:
+                    raise TypeError(f"{public} takes {new}= or {old}=, its old name, and not both")
+                keywords[new] = _new_value(public, old, keywords, 4)
+        return function(*args, **keywords)
+
+    return call
+
+
+def _new_value(public: str, old: str, keywords: dict[str, Any], stacklevel: int) -> Any:
+    _warn(f"{old}= of {public} is {WORDS[public][old]}= now; the old keyword goes with {ENDS}", stacklevel)
+    return _converted(old, keywords.pop(old))
+
+
+def _attribute(owner: str, old: str, new: str) -> property:
+    def read(self: object) -> Any:
+        _warn(f"{owner}.{old} is {owner}.{new} now; the old name goes with {ENDS}", 3)
+        return _converted(old, operator.attrgetter(new)(self))
+
+    return property(read)
+
+
+def _converted(old: str, value: Any) -> Any:
+    """Return the value under the other word: an alpha of 0.05 is a level of 0.95, and the other way round."""
+    return round(1.0 - value, 12) if old == "alpha" and isinstance(value, float) else value
+
+
+def _warn(message: str, stacklevel: int) -> None:
+    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+
+
+class _Moved:
+    """A finder and loader of modules; importlib.abc would take longer to load than all of the rest."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        loader: Any = self  # a Loader in all but its base class
+        return ModuleSpec(name, loader, is_package=name == "rankwise.rankers.scoring") if name in MODULES else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        new = MODULES[module.__name__]
+        _warn(f"{module.__name__} is {new} now; the old name goes with {ENDS}", 3)
+        own = {name: value for name, value in vars(importlib.import_module(new)).items() if not name.startswith("__")}
+        vars(module).update(own)

@@ -18,7 +18,7 @@ from rankwise.arrays import Keywords
 def processes(count: int) -> Iterator[Executor]:
     """Yield an executor of processes that end with the ``with`` block, and also when this process is killed."""
     before = set(multiprocessing.active_children())
-    options: Keywords = {"initializer": _begin, "initargs": (registry.parcels(),)}
+    options: Keywords = {"initializer": _begin, "initargs": (registry.pickle_registry(),)}
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), **options)
     try:
         yield pool
@@ -67,7 +67,7 @@ def without_interrupts() -> Iterator[None]:
 def _begin(registered: list[bytes]) -> None:
     """Prepare a worker: ignore Ctrl-C, which is for the parent process, and exit with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    registry.receive(registered)
+    registry.restore_registry(registered)
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

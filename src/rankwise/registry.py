@@ -57,7 +57,7 @@ def name_of(thing: object) -> str:
     return next((name for name, entry in _entries.items() if entry.thing is thing), "")
 
 
-def parcels() -> list[bytes]:
+def pickle_registry() -> list[bytes]:
     """Pickle what is registered for another process; what cannot be pickled is left out.
 
     cloudpickle, which Dask depends on, also pickles definitions of a notebook.
@@ -70,7 +70,7 @@ def parcels() -> list[bytes]:
     return packed
 
 
-def receive(packed: Iterable[bytes]) -> None:
+def restore_registry(packed: Iterable[bytes]) -> None:
     """Register what another process of the same program sent."""
     for parcel in packed:
         with contextlib.suppress(Exception):  # what cannot be imported here is unknown, and an error when it is used

@@ -67,8 +67,8 @@ def read(text: str, kind: str) -> Node:
     0.5
     >>> read("ndcg / 2", "metric")
     Traceback (most recent call last):
-    ValueError: cannot read the metric expression: got '/' at character 6 of 'ndcg / 2'. Hint: multiply by the inverse
-    instead.
+    rankwise.errors.InputError: cannot read the metric expression: got '/' at character 6 of 'ndcg / 2'. Hint: multiply
+    by the inverse instead.
     """
     if len(text) > MOST_CHARACTERS:
         got = f"{len(text)} characters, {text[:20]!r} and so on"

@@ -11,7 +11,6 @@ import functools
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -98,20 +97,19 @@ def openmp(limit: Callable[[], object]) -> int:
     if count > 1 and not _fork.warned:
         _fork.warned = True
         what = f"this process was forked from one that had loaded {' and '.join(_fork.loaded)}, whose threads do not "
-        what += "survive that: one thread is used."
+        what += "survive that: one thread is used"
         hint = '`set threads=1`, or start processes with multiprocessing.get_context("spawn")'
-        warnings.warn(check.Sentence(what, hint), RuntimeWarning, stacklevel=3)
+        check.warn(what, hint=hint, category=RuntimeWarning, stacklevel=3)
     return 1
 
 
 def check_tables() -> None:
     """Raise if reading a table would hang: polars had started threads before this process was forked."""
     if _fork.polars:
-        raise RuntimeError(
-            "polars, which reads tables here, had started threads before this process was forked, and would wait for "
-            "them forever. Hint: pass arrays or a RankingDataset, or start processes with "
-            'multiprocessing.get_context("spawn").'
-        )
+        what = "polars, which reads tables here, had started threads before this process was forked, and would wait "
+        what += "for them forever"
+        hint = 'pass arrays or a RankingDataset, or start processes with multiprocessing.get_context("spawn")'
+        raise RuntimeError(check.Message(what, hint=hint))
 
 
 @contextlib.contextmanager

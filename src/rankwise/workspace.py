@@ -23,7 +23,7 @@ def refuse_existing(path: Path, kind: str, *, resume: bool) -> None:
     """Raise an error about kept work that is not to be resumed."""
     if path.exists() and not resume:
         hint = f"resume from the {kind} there with `resume=True`, or name another"
-        raise FileExistsError(check.Sentence(f"{path} exists already and is kept.", hint))
+        raise FileExistsError(check.Message(f"{path} exists already and is kept", hint=hint))
 
 
 @dataclass(frozen=True)
@@ -76,22 +76,23 @@ class Workspace:
         """Whether a folder is new, or holds nothing but ``ours`` and what a kill has left."""
         return not self.path.is_dir() or all(one.name in ours or files.is_part(one) for one in self.path.iterdir())
 
-    def ready(self, *, resume: bool) -> None:
+    def check_target(self, *, resume: bool) -> None:
         """Raise, before the work begins, unless the folder is new, empty, or of work that is to be resumed."""
         if self.path.exists() and not self.path.is_dir():
-            raise NotADirectoryError(f"{self.path} is a file, where a {self.what} is to be kept. Hint: name a folder.")
+            what = f"{self.path} is a file, where a {self.what} is to be kept"
+            raise NotADirectoryError(check.Message(what, hint="name a folder"))
         if not self.is_empty():
             refuse_existing(self.path, self.kind, resume=resume)
             if not self.part(FILE).is_file():
                 if any(self.part(name).is_file() for name in _OLDER):
                     raise self._other_version()
-                what = f"{self.path} is not the folder of a {self.what}, and is kept."
-                raise FileExistsError(f"{what} Hint: name a new folder.")
+                what = f"{self.path} is not the folder of a {self.what}, and is kept"
+                raise FileExistsError(check.Message(what, hint="name a new folder"))
         files.check_writable_folder(self.path)
 
     def open(self, *, resume: bool) -> Self:
         """Begin the work in its folder, or resume it."""
-        self.ready(resume=resume)
+        self.check_target(resume=resume)
         if self.part(FILE).is_file():
             self.check(self.state)
         else:

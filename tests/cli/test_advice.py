@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from rankwise.check import Sentence
+from rankwise.check import Message
 from rankwise.cli.app import app
 from rankwise.cli.command import advice
 
@@ -71,9 +71,9 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "hint", "expected"), CASES)
 def test_hints_name_options(name: str, hint: str, expected: str):
-    start = "rounds=3 is too few: got `rounds=3`."
-    assert advice(Sentence(start, hint), COMMANDS[name]) == f"{start} Hint: {expected}."
+    start = "rounds=3 is too few: got `rounds=3`"
+    assert advice(Message(start, hint=hint), COMMANDS[name]) == f"{start}. Hint: {expected}."
 
 
 def test_an_error_without_a_hint_stays_as_it_is():
-    assert advice(Sentence("`set rounds=3`"), COMMANDS["train"]) == "`set rounds=3`"
+    assert advice(Message("`set rounds=3`"), COMMANDS["train"]) == "`set rounds=3`."

@@ -24,7 +24,7 @@ def small_recipes(monkeypatch):
 @pytest.fixture
 def train(tmp_path):
     data = rw.synthetic(n_queries=30, n_docs=8, n_features=5, seed=3)
-    rw.write_letor(data, tmp_path / "train.txt")
+    rw.data.write_letor(data, tmp_path / "train.txt")
     return tmp_path / "train.txt"
 
 

@@ -364,9 +364,9 @@ def test_files_of_values_keep_how_many_documents_were_judged():
         run(*words, "--per-query", f"{name}.parquet")
         by_run = rw.evaluate(f"{name}.run", "qrels.txt", "ndcg@5").judged
         assert by_run is not None
-        assert rw.read_evaluation(f"{name}.parquet").judged == by_run
+        assert rw.results.read_evaluation(f"{name}.parquet").judged == by_run
     with pytest.warns(UserWarning, match="were judged, but 0% of holes's"):
-        rw.compare({name: rw.read_evaluation(f"{name}.parquet") for name in ("a", "holes")})
+        rw.compare({name: rw.results.read_evaluation(f"{name}.parquet") for name in ("a", "holes")})
 
 
 def test_text_of_others_is_no_formula_in_csv_and_no_command_to_the_terminal():
@@ -412,7 +412,7 @@ def sets_of_two_folds():
     Path("mine.toml").write_text("".join(f'{name} = "{name}-{{fold}}.txt"\n' for name in PARTS) + "folds = 2\n")
     for fold in (1, 2):
         for more, name in enumerate(PARTS[::-1]):
-            rw.write_letor(rw.synthetic(10 * fold + 1 + more, 3, n_docs=4.0), f"{name}-{fold}.txt")
+            rw.data.write_letor(rw.synthetic(10 * fold + 1 + more, 3, n_docs=4.0), f"{name}-{fold}.txt")
 
 
 PARTS = ["train", "valid", "test"]
@@ -541,7 +541,7 @@ def test_data_convert_there_and_back():
 
 
 def test_data_split_is_the_librarys_split():
-    rw.write_letor(rw.synthetic(10, 3, n_docs=5.0), "ten.txt")
+    rw.data.write_letor(rw.synthetic(10, 3, n_docs=5.0), "ten.txt")
     run("data", "split", "ten.txt", "-o", "x.txt,y.txt", "--proportions", ".7,.3", "--seed", "4")
     for name, part in zip(("x.txt", "y.txt"), rw.split(rw.read_letor("ten.txt"), (0.7, 0.3), seed=4), strict=True):
         np.testing.assert_array_equal(rw.read_letor(name).features, part.features)
@@ -551,14 +551,17 @@ def test_data_noise():
     run("data", "noise", "data.txt", "-o", "longer.txt", "--negatives", "1", "--seed", "1")
     assert rw.read_letor("longer.txt").sizes.tolist() == [4, 6]
     run("data", "noise", "data.txt", "-o", "flipped.txt", "--flips", "1", "--seed", "1")
-    expected = rw.flip_labels(rw.read_letor("data.txt"), 1.0, seed=1).labels
+    expected = rw.data.flip_labels(rw.read_letor("data.txt"), 1.0, seed=1).labels
     np.testing.assert_array_equal(rw.read_letor("flipped.txt").labels, expected)
 
 
 def test_data_thin_reads_shares_and_numbers():
-    rw.write_letor(rw.synthetic(20, 3, n_docs=12.0, seed=1), "all.txt")
+    rw.data.write_letor(rw.synthetic(20, 3, n_docs=12.0, seed=1), "all.txt")
     run("data", "thin", "all.txt", "-o", "few.parquet", "--queries", ".25", "--negatives", "2", "--seed", "3")
-    few, same = rw.read_parquet("few.parquet"), rw.thin(rw.read_letor("all.txt"), queries=0.25, negatives=2, seed=3)
+    few, same = (
+        rw.read_parquet("few.parquet"),
+        rw.data.thin(rw.read_letor("all.txt"), queries=0.25, negatives=2, seed=3),
+    )
     for name in ("features", "labels", "weights", "document_weights"):
         np.testing.assert_array_equal(getattr(few, name), getattr(same, name))
 

@@ -37,10 +37,10 @@ def folder(tmp_path_factory) -> Path:
         ],
     }
     pl.DataFrame(rows).write_parquet(folder / "log.parquet")
-    rw.to_frame(data).drop("label").rename({"qid": "query", "document": "sku"}).write_parquet(
+    rw.data.to_frame(data).drop("label").rename({"qid": "query", "document": "sku"}).write_parquet(
         folder / "features.parquet"
     )
-    rw.write_run(arms["old"], data, folder / "old.run")
+    rw.trec.write_run(arms["old"], data, folder / "old.run")
     return folder
 
 
@@ -134,7 +134,7 @@ def test_scores_of_a_table_with_the_logs_columns(folder, tmp_path, ending):
     for name in ("log", "features"):
         table = pl.read_parquet(folder / f"{name}.parquet")
         table.with_columns(pl.col("query").str.replace("q", "the query ")).write_parquet(tmp_path / f"{name}.parquet")
-    old = rw.read_run(folder / "old.run").select(
+    old = rw.trec.read_run(folder / "old.run").select(
         pl.col("query").str.replace("q", "the query "), "score", sku="document"
     )
     systems = {"new": old.with_columns(pl.col("score").sort().over("query")), "production": old}

@@ -13,9 +13,9 @@ from tests.cli.running import refused, run
 def folder(tmp_path_factory) -> Path:
     folder: Path = tmp_path_factory.mktemp("check")
     train, test = rw.split(rw.synthetic(n_queries=90, n_docs=8, seed=5), (0.7, 0.3), seed=1)
-    rw.write_letor(train, folder / "train.txt")
-    rw.write_letor(test, folder / "test.txt")
-    rw.write_letor(train.with_(labels=train.labels + 1), folder / "positive.txt")
+    rw.data.write_letor(train, folder / "train.txt")
+    rw.data.write_letor(test, folder / "test.txt")
+    rw.data.write_letor(train.with_(labels=train.labels + 1), folder / "positive.txt")
     (folder / "set.toml").write_text('train = "train.txt"\ntest = "test.txt"\n')
     return folder
 

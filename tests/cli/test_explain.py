@@ -32,7 +32,7 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def why() -> rw.Explanation:
+def why() -> rw.results.Explanation:
     return rw.explain(rw.load("model"), rw.read_data("test.parquet"), 7)
 
 
@@ -40,7 +40,7 @@ def explain(*words: object) -> str:
     return run("explain", "model", "test.parquet", "--id", "7", *map(str, words)).stdout
 
 
-def test_a_query_is_explained_as_in_python(why: rw.Explanation):
+def test_a_query_is_explained_as_in_python(why: rw.results.Explanation):
     shown = explain("--top", "3")
     assert "query 7" in shown
     assert why.table(top=3).text() in shown
@@ -49,7 +49,7 @@ def test_a_query_is_explained_as_in_python(why: rw.Explanation):
     assert why.take(why.documents[[0, 4]]).table().text() in two
 
 
-def test_a_calibrated_model_explains_its_scores_before_calibration(why: rw.Explanation, tmp_path: Path):
+def test_a_calibrated_model_explains_its_scores_before_calibration(why: rw.results.Explanation, tmp_path: Path):
     other = rw.read_data("test.parquet").with_(query_ids=np.arange(100, 130))
     noisy = other.with_(features=other.features + np.float32(0.01))
     rw.calibrate(rw.load("model"), noisy, "platt").save(tmp_path / "calibrated")
@@ -58,7 +58,7 @@ def test_a_calibrated_model_explains_its_scores_before_calibration(why: rw.Expla
     assert "explains the scores before calibration" in done.stderr
 
 
-def test_documents_without_labels_are_shown_without(why: rw.Explanation, tmp_path: Path):
+def test_documents_without_labels_are_shown_without(why: rw.results.Explanation, tmp_path: Path):
     rows = pl.read_parquet("test.parquet").drop("label")
     rows.write_csv(tmp_path / "rows.csv")
     words = ("explain", "model", tmp_path / "rows.csv", "--id", "7", "--document", "document")
@@ -78,7 +78,7 @@ def test_documents_without_labels_are_shown_without(why: rw.Explanation, tmp_pat
     np.testing.assert_array_equal(in_python.scores, why.scores)
 
 
-def test_two_documents_against_each_other(why: rw.Explanation, tmp_path: Path):
+def test_two_documents_against_each_other(why: rw.results.Explanation, tmp_path: Path):
     first, last = why.documents[0], why.documents[-1]
     words = ("--above", first, "--below", last)
     shown = explain(*words, "--plot", tmp_path / "why.svg", "--output", tmp_path / "why.csv")
@@ -95,7 +95,7 @@ def test_two_documents_against_each_other(why: rw.Explanation, tmp_path: Path):
 
 
 @pytest.mark.parametrize("ending", ["json", "csv", "md", "tex", "txt"])
-def test_every_format_of_a_query(ending: str, why: rw.Explanation, tmp_path: Path):
+def test_every_format_of_a_query(ending: str, why: rw.results.Explanation, tmp_path: Path):
     path = tmp_path / f"why.{ending}"
     explain("-o", path, "--top", "2")
     content = path.read_text(encoding="utf-8")
@@ -107,7 +107,7 @@ def test_every_format_of_a_query(ending: str, why: rw.Explanation, tmp_path: Pat
         assert "4 other features" in content
 
 
-def test_what_is_refused(why: rw.Explanation, tmp_path: Path):
+def test_what_is_refused(why: rw.results.Explanation, tmp_path: Path):
     assert "there is no such query: got '77'. Hint: the nearest of 30 are '7'" in refused(
         "explain", "model", "test.parquet", "--id", "77"
     )
@@ -121,7 +121,7 @@ def test_what_is_refused(why: rw.Explanation, tmp_path: Path):
     assert "there.csv" in refused(*words, "-o", tmp_path / "there.csv")
 
 
-def test_tables_with_columns_of_other_names(why: rw.Explanation, tmp_path: Path):
+def test_tables_with_columns_of_other_names(why: rw.results.Explanation, tmp_path: Path):
     table = pl.read_parquet("test.parquet").rename({"qid": "query", "label": "grade"})
     ids = next(name for name in table.columns if table[name].dtype == pl.String)
     table.rename({ids: "url"}).write_csv(tmp_path / "rows.csv")

@@ -44,7 +44,7 @@ def test_results_are_compared_by_query_and_evaluated():
     found = json.loads(run("compare", "a", "new=b", "--json").stdout)
     pairs = {one["metric"]: one for one in found["pairs"]}
     assert set(pairs) == {"ndcg@5", "ndcg@10", "ap", "rr"}
-    mean = {name: rw.read_evaluation(name).mean for name in ("a", "b")}
+    mean = {name: rw.results.read_evaluation(name).mean for name in ("a", "b")}
     assert pairs["ap"]["difference"] == pytest.approx(mean["b"]["ap"] - mean["a"]["ap"])
     only = json.loads(run("compare", "a", "b", "-m", "ap", "--json").stdout)
     assert {one["metric"] for one in only["pairs"]} == {"ap"}
@@ -90,7 +90,7 @@ def test_finished_folds_are_not_trained_again(monkeypatch: pytest.MonkeyPatch):
     assert "interrupted in fold 2 of 3: the folds before it are kept in state. Hint: use --resume" in stopped.stderr
     run(*words, "--resume")
     assert len(trained) == 4
-    assert rw.read_evaluation("found").query_ids.size == 30
+    assert rw.results.read_evaluation("found").query_ids.size == 30
 
 
 def test_results_are_replaced_with_force_alone():

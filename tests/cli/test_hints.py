@@ -25,8 +25,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table.write_csv(place / "rows.csv")
     shuffled = table.with_columns(shop=pl.Series(["north", "south"] * 50)[: len(table)])
     shuffled[np.random.default_rng(1).permutation(len(table))].write_csv(place / "mixed.csv")
-    rw.write_letor(made, place / "rows.txt")
-    rw.write_data(rw.simulate_clicks(made, model="position", seed=1), place / "clicks.parquet")
+    rw.data.write_letor(made, place / "rows.txt")
+    rw.write_data(rw.clicks.simulate_clicks(made, model="position", seed=1), place / "clicks.parquet")
     rw.LightGBMRanker("xendcg", rounds=2, min_documents=2, threads=1).fit(made).save(place / "model")
     documents = {"Q0": "Q0", "document": "d", "rank": 1, "score": 0.5, "tag": "t"}
     for name, queries in (("one.run", ("a", "b")), ("two.run", ("a",))):

@@ -50,7 +50,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     parts = rw.split(rw.synthetic(n_queries=30, n_docs=10, n_features=6, seed=1), (0.5, 0.5), seed=1)
     for name, part in zip(("train", "valid"), parts, strict=True):
-        rw.write_letor(part, f"{name}.txt")
+        rw.data.write_letor(part, f"{name}.txt")
     Path("users_module.py").write_text(MODULE, encoding="utf-8")
     yield tmp_path
     sys.modules.pop("users_module", None)
@@ -111,7 +111,7 @@ trees = "lightgbm(users_loss, rounds=3)"
     )
     words = ("reproduce", "mine.toml", "--jobs", "1", "-o", "results", "--no-progress")
     assert "users_metric" in run(*words, "--import", "users_module").stdout
-    assert rw.Results.read("results").methods == ["own", "trees"]
+    assert rw.lab.Results.read("results").methods == ["own", "trees"]
 
 
 def test_what_is_unknown_says_how_to_name_its_module(monkeypatch):

@@ -19,11 +19,11 @@ def folder(tmp_path_factory) -> Path:
     data = rw.synthetic(n_queries=90, n_docs=12, seed=3)
     data = data.with_(query_ids=[f"q{n}" for n in range(90)], document_ids=[f"d{n}" for n in range(data.n_docs)])
     for name, noise in {"old": 2.0, "new": 1.0}.items():
-        rw.write_run(data.labels + noise * rng.normal(size=data.n_docs), data, folder / f"{name}.run")
-    rw.write_qrels(data, folder / "all.txt")
-    rw.write_qrels(data.take(np.arange(0, 90, 3)), folder / "human.txt")
+        rw.trec.write_run(data.labels + noise * rng.normal(size=data.n_docs), data, folder / f"{name}.run")
+    rw.trec.write_qrels(data, folder / "all.txt")
+    rw.trec.write_qrels(data.take(np.arange(0, 90, 3)), folder / "human.txt")
     wrong = rng.random(data.n_docs) < 0.2
-    rw.write_qrels(data.with_(labels=np.where(wrong, 1.0, data.labels)), folder / "llm.txt")
+    rw.trec.write_qrels(data.with_(labels=np.where(wrong, 1.0, data.labels)), folder / "llm.txt")
     return folder
 
 
@@ -43,7 +43,7 @@ def test_from_a_plan_to_a_difference(folder):
     words = ("judge", "plan", f"old={folder / 'old.run'}", f"new={folder / 'new.run'}", "--judge", folder / "llm.txt")
     first, second = folder / "pilot.csv", folder / "second.csv"
     assert "60 documents of" in run(*words, "--judgements", "60", "-o", first).stdout
-    truth = rw.read_qrels(folder / "all.txt").cast({"grade": pl.Float64})
+    truth = rw.trec.read_qrels(folder / "all.txt").cast({"grade": pl.Float64})
     for path, more in ((first, ("--judgements", "150", "--previous", first, "-o", second)), (second, None)):
         plan = pl.read_csv(path, infer_schema_length=None)
         plan.drop("grade").join(truth, on=["query", "document"], maintain_order="left").write_csv(path)

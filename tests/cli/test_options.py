@@ -179,6 +179,7 @@ GONE = [
     ("data clicks a.txt --model cascade --ranker s.txt", "data clicks a.txt --click-model cascade --scores s.txt"),
     ("recommend r.csv --test 0 --titles t.csv", "recommend r.csv --holdout 0 --title-file t.csv"),
     ("report r --search a=b", "report r --tuning a=b"),
+    ("interleave log.csv a=a b=b --k 5", "interleave log.csv a=a b=b --cutoff 5"),
 ]
 
 

@@ -163,7 +163,7 @@ def test_an_experiment_takes_the_names_of_columns():
     said = refused(*command, "--data", "rows.csv", "--no-progress")
     assert "for the query: got 'qid'. Hint: use --query …, one of session, clicks" in said
     run(*command, "--data", "rows.csv", *NAMES, "--features", "f_*", "--no-progress")
-    results = rw.Results.read("results/2021-table1-quick")
+    results = rw.lab.Results.read("results/2021-table1-quick")
     assert results.feature_names == ["f_0", "f_1", "f_2", "f_3"]
     assert results.queries["query"].str.starts_with("s").all()
 
@@ -304,7 +304,7 @@ def test_commands_that_train_print_the_features_they_use():
     )
     assert line in run("tune", "rows.csv", "--rounds", 2, *search, *names, "-o", "b.toml").stderr
     wide = rw.synthetic(n_queries=12, n_docs=8, n_features=136, seed=1)
-    rw.write_letor(wide, "wide.txt")
+    rw.data.write_letor(wide, "wide.txt")
     assert "136 features without names\n" in run("train", "wide.txt", *settings, "-o", "wide").stderr
     rw.write_data(wide, "wide.parquet")
     (shown,) = (
@@ -322,7 +322,7 @@ def test_info_names_the_features_and_their_types():
     assert found["feature_types"] == dict.fromkeys(["f_0", "f_1", "f_2", "f_3"], "number") | {"shop": "category of 3"}
     rw.write_data(rw.synthetic(n_queries=3, n_docs=8, n_features=60, seed=1), "wide.parquet")
     assert ", … and 20 more, which --json lists\n" in run("data", "info", "wide.parquet").stdout
-    rw.write_letor(rw.synthetic(n_queries=3, n_docs=8, n_features=60, seed=1), "wide.txt")
+    rw.data.write_letor(rw.synthetic(n_queries=3, n_docs=8, n_features=60, seed=1), "wide.txt")
     assert "feature types" not in run("data", "info", "wide.txt").stdout
 
 

@@ -14,7 +14,7 @@ from tests.cli.running import run
 
 @pytest.fixture(scope="module")
 def frame() -> pl.DataFrame:
-    ratings = rw.synthetic_ratings(n_users=40, n_items=80, n_ratings=30, seed=2)
+    ratings = rw.recommend.synthetic_ratings(n_users=40, n_items=80, n_ratings=30, seed=2)
     return ratings.to_frame().with_columns(pl.format("user {}", pl.col("user")).alias("user"))
 
 
@@ -31,7 +31,7 @@ def test_the_best_on_a_part_of_training_is_chosen_and_compared(table, frame, tmp
     for name in ("ease", "als", "knn", "popularity", "ndcg@10", "recall@20", "seconds", "most popular", " ←"):
         assert name in said
     model: Any = rw.load(saved)
-    assert pl.read_csv(out).equals(model.recommend(k=2))
+    assert pl.read_csv(out).equals(model.recommend(cutoff=2))
     assert model.model_.seen_items.size == len(frame)  # the last model is of all ratings
     told = json.loads(run("recommend", str(saved), "--users", "user 3", "-k", "1", "--json").stdout)
     assert [told["items"][0][name] for name in ("user", "rank")] == ["user 3", 1]
@@ -42,7 +42,7 @@ def test_the_best_on_a_part_of_training_is_chosen_and_compared(table, frame, tmp
     popular = json.loads(
         run("recommend", str(saved), "--users", "nobody", "--unknown", "popular", "-k", "3", "--json").stdout
     )
-    expected = rw.Popularity().fit(rw.Interactions.read(table)).recommend(["nobody"], k=3)
+    expected = rw.recommend.Popularity().fit(rw.recommend.Interactions.read(table)).recommend(["nobody"], cutoff=3)
     assert [one["item"] for one in popular["items"]] == expected["item"].to_list()
     wrong = run("recommend", str(saved), "--save", str(tmp_path / "other"), code=2)
     assert "--save goes with learning from ratings" in wrong.stderr
@@ -88,7 +88,7 @@ def test_a_user_who_likes_nothing_is_recommended_to_and_not_measured(frame, tmp_
     liked = frame.group_by("user").agg((pl.col("rating") >= 4).sum())
     few = 1 + (liked["rating"] < 5).sum()
     assert f"Measured without {few} users with fewer than 5 relevant items, who get" in " ".join(said.split())
-    expected = rw.Popularity().fit(rw.Interactions.read(path)).recommend(["nobody"], k=3)
+    expected = rw.recommend.Popularity().fit(rw.recommend.Interactions.read(path)).recommend(["nobody"], cutoff=3)
     assert pl.read_csv(out).filter(pl.col("user") == "nobody")["item"].to_list() == expected["item"].to_list()
 
 
@@ -163,14 +163,14 @@ def test_new_users_are_recommended_to_without_training_again(table, frame, tmp_p
     liked = frame.filter((pl.col("user") == "user 3") & (pl.col("rating") >= 4))["item"].to_list()
     words = ("--history", ",".join(map(str, liked)), "-k", "2", "--json")
     told = json.loads(run("recommend", str(saved), *words).stdout)
-    assert told["items"] == model.recommend(history=liked, k=2).to_dicts()
+    assert told["items"] == model.recommend(history=liked, cutoff=2).to_dicts()
     assert told["items"][0]["user"] == "new"
     rows = frame.filter(pl.col("user").is_in(["user 3", "user 5"])).with_columns(pl.col("user") + "b")
     rows.rename({"user": "who"}).write_csv(other)
     told = json.loads(
         run("recommend", str(saved), "--history", str(other), "--user", "who", "-k", "2", "--json").stdout
     )
-    expected = model.recommend(["user 3", "user 5"], k=2).with_columns(pl.col("user") + "b")
+    expected = model.recommend(["user 3", "user 5"], cutoff=2).with_columns(pl.col("user") + "b")
     assert told["items"] == expected.to_dicts()
     wrong = run("recommend", str(saved), "--history", "cats", code=2)
     assert "the ids of items are whole numbers here: got 'cats'" in wrong.stderr

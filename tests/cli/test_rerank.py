@@ -137,7 +137,7 @@ def test_a_run_is_ranked_again(trained, beir, tmp_path):
     folder, _ = trained
     words = ("--run", tmp_path / "bm25.run", "--depth", 4)
     run("rerank", "score", folder, f"{beir}:test", *words, "-o", tmp_path / "new.run", "--tag", "mine")
-    found = rw.read_run(tmp_path / "new.run")
+    found = rw.trec.read_run(tmp_path / "new.run")
     assert found.height == 8
     assert set(found["document"]) == {"d0", "d1", "d2", "d3"}
     assert set(found["tag"]) == {"mine"}

@@ -355,11 +355,11 @@ def test_predict_writes_every_format(data: dict[str, rw.RankingDataset]):
     assert table["query"].to_list() == data["test"].qids().tolist()
     assert pl.read_csv("s.csv").equals(table)
     assert pl.read_csv("s.tsv.gz", separator="\t").equals(table)
-    ranking = rw.read_run("s.run")
+    ranking = rw.trec.read_run("s.run")
     assert sorted(ranking["score"].to_list()) == sorted(expected.tolist())
-    assert rw.read_run("s.run.zst").equals(ranking)
+    assert rw.trec.read_run("s.run.zst").equals(ranking)
     assert run("predict", "model", "test.parquet", "-o", "t.run", "--tag", "mine").stdout == ""
-    assert set(rw.read_run("t.run")["tag"].to_list()) == {"mine"}
+    assert set(rw.trec.read_run("t.run")["tag"].to_list()) == {"mine"}
 
 
 def test_predict_prints_scores_that_read_back(data: dict[str, rw.RankingDataset]):

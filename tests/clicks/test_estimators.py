@@ -11,9 +11,10 @@ import pytest
 
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy import estimators
-from rankwise.clicks.off_policy.estimators import Documents, Estimated, Places
-from rankwise.clicks.off_policy.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
+from rankwise.clicks.off_policy.estimators import Estimated, LogCandidates, RankRange
+from rankwise.clicks.off_policy.log_rows import LoggedRows, require_item_probabilities, require_lists_without_gaps
 from rankwise.clicks.positions.bias import Bias
+from tests.refusals import refusal, refuses
 
 DEPTH, SIZE = 3, 4
 ALPHA, BETA = np.array([0.9, 0.5, 0.3]), np.array([0.06, 0.03, 0.01])
@@ -126,8 +127,8 @@ def drawn(temperature: float) -> list[list[tuple[Ranking, float]]]:
     return lists
 
 
-def documents_of(log: Log, relevance: np.ndarray = WRONG) -> Documents:
-    return Documents(offsets=log.offsets, rows=np.arange(2 * SIZE), relevance=relevance.ravel())
+def documents_of(log: Log, relevance: np.ndarray = WRONG) -> LogCandidates:
+    return LogCandidates(offsets=log.offsets, rows=np.arange(2 * SIZE), relevance=relevance.ravel())
 
 
 def value(estimated: Estimated, shown: LoggedRows) -> float:
@@ -224,7 +225,7 @@ def test_bounds_of_position_based_hold_what_was_never_or_hardly_shown(floor: flo
 
     def bounds(relevance: np.ndarray) -> list[float]:
         places: Any = {"offsets": np.array([0, SIZE, 2 * SIZE]), "rows": np.delete(np.arange(2 * SIZE), 1)}
-        documents = Documents(**places, relevance=relevance.ravel())
+        documents = LogCandidates(**places, relevance=relevance.ravel())
         settings: Any = {"bias": BIAS, "exposure": shares, "floor": floor}
         estimated = estimators.position_based(NEW.ravel(), shown, documents, DEPTH, **settings)
         settings |= {"beside": estimated.guessed}  # what another ranking shows as much is not assumed of this one
@@ -259,7 +260,7 @@ def test_bounds_without_the_last_document(name: str) -> None:
     log = expected_log(users, conditional=name == "cascade", size=SIZE - 1)
     shown = LoggedRows.drawn(log, "query")
     rows = np.array([0, 1, 2, SIZE, SIZE + 1, SIZE + 2])
-    documents = Documents(offsets=np.array([0, SIZE, 2 * SIZE]), rows=rows, relevance=WRONG.ravel())
+    documents = LogCandidates(offsets=np.array([0, SIZE, 2 * SIZE]), rows=rows, relevance=WRONG.ravel())
     if name == "cascade":
         estimated = estimators.cascade(NEW.ravel(), shown, documents, DEPTH, bias=BIAS)
         known, unknown = ([0, 1], [0]), np.array([1.0, 2.0])  # below a new document nothing is known
@@ -379,8 +380,8 @@ def test_what_is_lost_at_the_first_position_of_a_cascade_is_lost_for_all() -> No
 
 
 def test_equal_scores_share_their_places() -> None:
-    documents = Documents(offsets=np.array([0, 3, 5]), rows=np.arange(5), relevance=np.zeros(5))
-    places = Places.of(np.array([1.0, 2.0, 1.0, -np.inf, 0.0]), documents)
+    documents = LogCandidates(offsets=np.array([0, 3, 5]), rows=np.arange(5), relevance=np.zeros(5))
+    places = RankRange.of(np.array([1.0, 2.0, 1.0, -np.inf, 0.0]), documents)
     curve = np.array([1.0, 0.5, 0.2])
     assert places.mean(curve, documents.queries).tolist() == pytest.approx([0.35, 1.0, 0.35, 0.0, 1.0])
     assert places.mean(curve[:2], documents.queries).tolist() == pytest.approx([0.25, 1.0, 0.25, 0.0, 1.0])
@@ -406,23 +407,19 @@ def test_curves_by_segment_are_weighed_by_the_traffic_of_each_query() -> None:
 
 
 def test_refusals_name_what_is_missing() -> None:
-    with pytest.raises(ValueError, match="given those above it"):
-        require_item_probabilities(expected_log(POSITION))
+    refuses(lambda: require_item_probabilities(expected_log(POSITION)), got="…given those above it…")
     rows = {"query": ["q"], "document": ["d"], "impression": [1], "position": [2], "clicked": [1]}
 
     def log(*probability: float, sessions: bool = True) -> Log:
         columns = rows | ({"probability": probability} if probability else {})
         return Log.from_rows(pl.LazyFrame(columns), sessions=sessions)
 
-    with pytest.raises(ValueError, match="a log without probabilities.*position"):
-        LoggedRows.drawn(log(), "query")
-    with pytest.raises(ValueError, match="always show the same list.*position-based"):
+    refuses(lambda: LoggedRows.drawn(log(), "query"), got="a log without probabilities", hint="…position…")
+    with refusal(what="rankers that always show the same list leave no estimator but the position-based one"):
         LoggedRows.drawn(log(1.0), "query")
-    with pytest.raises(ValueError, match="above 0"):
+    with refusal(what="logging probabilities of what was shown must be above 0 and at most 1"):
         LoggedRows.drawn(log(0.0), "query")
-    with pytest.raises(ValueError, match="without gaps"):
+    with refusal(what="a cascade needs lists from the first position on without gaps"):
         require_lists_without_gaps(LoggedRows.drawn(log(0.5), "query"))
-    with pytest.raises(ValueError, match="without users"):
-        LoggedRows.of(log(), "user")
-    with pytest.raises(ValueError, match="without sessions"):
-        LoggedRows.drawn(log(0.5, sessions=False), "query")
+    refuses(lambda: LoggedRows.of(log(), "user"), got="a log without users")
+    refuses(lambda: LoggedRows.drawn(log(0.5, sessions=False), "query"), got="a log without sessions")

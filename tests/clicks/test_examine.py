@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise.clicks.logs.exchanges import Exchanges
 from rankwise.clicks.logs.log import Log
+from rankwise.clicks.logs.position_pairs import Exchanges
 from tests.clicks.test_log import rows
 
 
@@ -208,10 +208,10 @@ def test_robots_are_found_and_heavy_users_are_not() -> None:
     last = (log.positions == 6, rest.positions == 6)
     less = 1 - rest.clicks[last[1]].sum() / log.clicks[last[0]].sum()
     assert f"without them there are {less:.0%} less at position 6" in sentence
-    bias = rw.clicks.propensities(log, samples=2)
+    bias = rw.clicks.propensities(log, resamples=2)
     assert "without users who click like robots" in bias.check(log).sentence
     assert bias.check(log).alarm
-    assert not rw.clicks.propensities(rest, samples=2).check(log).alarms
+    assert not rw.clicks.propensities(rest, resamples=2).check(log).alarms
 
 
 def test_a_sound_log_has_no_warning() -> None:

@@ -10,6 +10,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise import threads
+from tests.refusals import refusal
 
 CHANCES = (0.05, 0.3, 0.5, 0.7, 0.95)
 
@@ -22,7 +23,7 @@ def make(sizes, labels, ids=None, **columns):
 
 
 def simulate(*arguments: Any, **options: Any) -> Any:
-    return rw.simulate_clicks(*arguments, **options)
+    return rw.clicks.simulate_clicks(*arguments, **options)
 
 
 def impressions(log):
@@ -140,7 +141,7 @@ def test_columns_of_the_data_are_kept_and_the_log_is_a_data_set():
     assert repr(log.with_(dropped=1)).endswith("labels 0 to 1, 1 impression dropped)")
     assert repr(log.with_(dropped=2000)).endswith("labels 0 to 1, 2,000 impressions dropped)")
     assert isinstance(log, rw.RankingDataset)
-    assert isinstance(part, rw.ClickLog)
+    assert isinstance(part, rw.clicks.ClickLog)
 
 
 @pytest.mark.parametrize("model", ["cascade", "position"])
@@ -211,5 +212,5 @@ def test_errors(arguments, sentence):
 
 
 def test_real_valued_labels_are_rejected():
-    with pytest.raises(ValueError, match=r"labels must be the grades 0 to 4, .* got 0\.5 at row 1 \(query number 0\)"):
+    with refusal(what="labels must be the grades 0 to 4,…", got="0.5", where="row 1 (query number 0)"):
         simulate(make([2], [0, 0.5]))

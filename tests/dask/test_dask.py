@@ -12,9 +12,9 @@ import pytest
 
 import rankwise as rw
 from rankwise.cluster import learner, network, partitions
-from rankwise.cluster.crew import LostWorkerError
-from rankwise.cluster.rows import RowPlan, Runs, find_runs
-from rankwise.dask.workers import Workers
+from rankwise.cluster.backend import LostWorkerError
+from rankwise.cluster.dask.workers import Workers
+from rankwise.cluster.row_plan import RowPlan, Runs, find_runs
 from rankwise.objectives.base import goal_totals, scales_in, with_scales
 from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.training.settings import TrainingSettings
@@ -64,7 +64,7 @@ def named(whole):
 
 def scatter(data, folder, cuts, shuffle=False):
     """Write rows to files that end where a query may not; shuffled, rows of a query keep their order and lie apart."""
-    frame = rw.to_frame(data)
+    frame = rw.data.to_frame(data)
     if shuffle:
         queries = np.repeat(np.arange(data.n_queries), data.sizes)
         mixed = np.random.default_rng(3).permutation(queries)
@@ -117,9 +117,9 @@ def test_what_nobody_sets_goes_by_the_documents_of_all_workers(client, named, tm
     path = scatter(named, tmp_path, [named.n_docs // 2])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a query may lie in both files
-        ranker = rw.dask.fit(rw.LightGBMRanker("xendcg", rounds=3, threads=1), path, client=client, query="qid")
+        ranker = rw.cluster.dask.fit(rw.LightGBMRanker("xendcg", rounds=3, threads=1), path, client=client, query="qid")
         explicit = rw.LightGBMRanker("xendcg", rounds=3, threads=1, leaves=4, min_documents=5)
-        rw.dask.fit(explicit, path, client=client, query="qid")
+        rw.cluster.dask.fit(explicit, path, client=client, query="qid")
     assert ranker.settings_ == {"leaves": 4, "min_documents": 5, "smoothing": 2}
     assert ranker.model_.content() == explicit.model_.content()
 
@@ -128,7 +128,7 @@ def test_what_nobody_sets_goes_by_the_documents_of_all_workers(client, named, tm
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_parts_together_are_the_data(client, named, tmp_path, parts, shuffle):
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle)
-    found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, {"weight": "weight"})
+    found = partitions.distribute(Workers(client, sorted(client.nthreads()) * parts), folder, {"weight": "weight"})
     assert found.partitions.workers == parts
     assert found.partitions.partitions == 4
     assert found.partitions.moved_queries > (named.n_queries // 2 if shuffle else 0)
@@ -162,7 +162,7 @@ def test_gradients_are_the_same_bits_for_any_partition(client, named, tmp_path, 
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
     roles = {"weight": "weight", "groups": "group", "teacher_score": "teacher_score"}
     for parts in (1, 2, 4):
-        found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, roles)
+        found = partitions.distribute(Workers(client, sorted(client.nthreads()) * parts), folder, roles)
         seen = 0
         for part in client.gather(found.futures):
             for wanted, column in zip(expected, derived(part), strict=True):
@@ -181,14 +181,14 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
     roles: dict[str, Any] = {"more_labels": {"purchase": "purchase"}}
     for parts in (1, 2, 4):
-        spread = partitions.spread(
+        spread = partitions.distribute(
             Workers(client, sorted(client.nthreads()) * parts), folder, roles | {"weight": "weight"}
         )
         measure = lambda objective, spread=spread: learner.measured(goal_totals, spread, settings, objective)  # noqa: E731
         assert scales_in(with_scales(rw.objective(text), measure)) == alone
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of queries that were put together
-        trained = rw.dask.fit(ranker, folder, client=client, **roles, weight="weight")
+        trained = rw.cluster.dask.fit(ranker, folder, client=client, **roles, weight="weight")
     assert trained.scales_ == alone
 
 
@@ -199,12 +199,12 @@ def test_workers_start_at_the_base_rate_of_all_data(client, named, tmp_path, mon
     ranker = kind("calibrated", **SMALL | {"patience": None, "learning_rate": 1e-6})
     alone = ranker.fit(*rare)
     folder = scatter(rare[0], tmp_path, rare[0].offsets[[10, 30]].tolist())
-    trained = rw.dask.fit(kind(**ranker.get_params()), folder, client=client, valid=rare[1], weight="weight")
+    trained = rw.cluster.dask.fit(kind(**ranker.get_params()), folder, client=client, valid=rare[1], weight="weight")
     np.testing.assert_allclose(trained.predict(rare[1]), alone.predict(rare[1]), atol=1e-4)
     assert abs(trained.predict(rare[1]).mean()) > 0.5
     assert trained.history_["loss"] == pytest.approx(alone.history_["loss"], rel=1e-5)
     monkeypatch.setattr("rankwise.cluster.fit.base_score", lambda _: 3.0)  # not that of the part that a worker has
-    trained = rw.dask.fit(kind(**ranker.get_params()), folder, client=client, valid=rare[1], weight="weight")
+    trained = rw.cluster.dask.fit(kind(**ranker.get_params()), folder, client=client, valid=rare[1], weight="weight")
     np.testing.assert_allclose(trained.predict(rare[1]), 3.0, atol=1e-4)
 
 
@@ -215,27 +215,27 @@ def test_constraints_weigh_every_round_anew(client, named, tmp_path, monkeypatch
     where = {"client": client, "valid": named.take(slice(0, 20)), **roles}
     folder, settings = scatter(named.take(slice(20, None)), tmp_path, []), SMALL | {"rounds": 4, "patience": None}
     goals = {"ndcg(label=purchase)@10": 0.0}
-    free = rw.dask.fit(rw.LightGBMRanker("xendcg", constraints=goals, **settings), folder, **where)
+    free = rw.cluster.dask.fit(rw.LightGBMRanker("xendcg", constraints=goals, **settings), folder, **where)
     assert len(free.history_["multiplier ndcg(label=purchase)@10"]) == 4
     monkeypatch.setattr(Constraints, "weights", lambda *_: (0.5, 0.5))
-    constrained = rw.dask.fit(rw.LightGBMRanker("xendcg", constraints=goals, **settings), folder, **where)
+    constrained = rw.cluster.dask.fit(rw.LightGBMRanker("xendcg", constraints=goals, **settings), folder, **where)
     plain = rw.LightGBMRanker("0.5*xendcg + 0.5*on(purchase, xendcg)", **settings | {"checkpoint_every": 1})
-    rw.dask.fit(plain, folder, **where)
+    rw.cluster.dask.fit(plain, folder, **where)
     np.testing.assert_array_equal(constrained.predict(named), plain.predict(named))
     assert (constrained.predict(named) != free.predict(named)).any()
 
 
 def test_workers_read_a_url_in_part_and_after_a_break(client, named, tmp_path):
-    stored = rw.write_parquet(named, tmp_path / "rows.parquet")
-    there = partitions.spread(Workers(client, timeout=60), stored, {})
+    stored = rw.data.write_parquet(named, tmp_path / "rows.parquet")
+    there = partitions.distribute(Workers(client, timeout=60), stored, {})
     with serving(stored.read_bytes(), "rows.parquet") as server:
         server.etag, server.stop_after, server.stop_at = '"1"', 1000, 3
-        found = partitions.spread(Workers(client, timeout=60), server.url, {})
+        found = partitions.distribute(Workers(client, timeout=60), server.url, {})
         assert [place for place, wanted in enumerate(server.asked) if wanted is None] == [0, len(server.asked) - 1]
         assert len(server.asked) > 4  # versions first and last, and never the file as a whole
         server.etag = None
         with pytest.warns(UserWarning, match=r"a change of http://\S*/rows.parquet while .* names no version"):
-            partitions.spread(Workers(client, timeout=60), server.url, {})
+            partitions.distribute(Workers(client, timeout=60), server.url, {})
         answer, server.etag = server.answer, '"1"'
 
         def changing(handler):
@@ -245,19 +245,19 @@ def test_workers_read_a_url_in_part_and_after_a_break(client, named, tmp_path):
         server.answer = changing  # type: ignore[method-assign]
         server.asked.clear()
         with pytest.raises(ValueError, match=r"the data changed while they were read: http://\S*/rows.parquet\. Hint"):
-            partitions.spread(Workers(client, timeout=60), server.url + "?signature=secret", {})
+            partitions.distribute(Workers(client, timeout=60), server.url + "?signature=secret", {})
     assert (found.digest, found.partitions) == (there.digest, there.partitions)
 
 
 def test_workers_read_a_url_with_a_password(client, named, tmp_path, monkeypatch):
     monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
-    stored = rw.write_parquet(named, tmp_path / "rows.parquet")
-    there = partitions.spread(Workers(client, timeout=60), stored, {})
+    stored = rw.data.write_parquet(named, tmp_path / "rows.parquet")
+    there = partitions.distribute(Workers(client, timeout=60), stored, {})
     with serving(stored.read_bytes(), "rows.parquet") as server:
         server.etag, server.allowed = '"1"', "Basic bWU6c2VjcmV0"
-        found = partitions.spread(Workers(client, timeout=60), server.url.replace("//", "//me:secret@"), {})
+        found = partitions.distribute(Workers(client, timeout=60), server.url.replace("//", "//me:secret@"), {})
         with pytest.raises(PermissionError, match=r"http://127\S*/rows.parquet may not be read"):
-            partitions.spread(Workers(client, timeout=60), server.url, {})
+            partitions.distribute(Workers(client, timeout=60), server.url, {})
     assert (found.digest, found.partitions) == (there.digest, there.partitions)
 
 
@@ -266,7 +266,7 @@ def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path)
         (tmp_path / name).mkdir()
         folder = scatter(data, tmp_path / name, cuts)
         workers = Workers(client, sorted(client.nthreads()) * parts)
-        return partitions.spread(workers, folder, {"weight": "weight", **columns}).digest
+        return partitions.distribute(workers, folder, {"weight": "weight", **columns}).digest
 
     first = digest(named, "first", [100], 1)
     assert digest(named.take(slice(None, None, -1)), "turned", [700, 800], 3) == first
@@ -289,11 +289,11 @@ def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path)
 
 def test_a_dask_frame_with_categories(client, named):
     dd = pytest.importorskip("dask.dataframe")
-    frame = rw.to_frame(named).to_pandas()
+    frame = rw.data.to_frame(named).to_pandas()
     frame["kind"] = np.where(np.arange(len(frame)) % 3 == 0, "x", "y")
     frame["kind"] = frame["kind"].astype("category")
     lazy = dd.from_pandas(frame, npartitions=3, sort=False)
-    found = partitions.spread(Workers(client, sorted(client.nthreads()) * 2), lazy, {"weight": "weight"})
+    found = partitions.distribute(Workers(client, sorted(client.nthreads()) * 2), lazy, {"weight": "weight"})
     assert found.sample.categorical == (12,)
     whole = rw.RankingDataset.from_frame(frame, weight="weight")
     expected = by_query(whole, whole.features)
@@ -312,7 +312,7 @@ KINDS = ("y", "x", "z")
 
 def kinds(named, folder):
     """Files that list the categories of a column in different orders, and not all of them."""
-    frame = rw.to_frame(named.with_(weights=None)).with_columns(
+    frame = rw.data.to_frame(named.with_(weights=None)).with_columns(
         pl.Series("kind", [KINDS[label % 3] for label in named.labels.astype(int).tolist()])
     )
     lists = (["x", "y", "z"], ["z", "y", "x", "never"], ["z", "x", "y"])
@@ -324,18 +324,18 @@ def kinds(named, folder):
 
 def test_partitions_with_different_lists_of_categories_are_put_together(client, named, tmp_path):
     frame = kinds(named, tmp_path)
-    found = partitions.spread(Workers(client, sorted(client.nthreads()) * 2), str(tmp_path), {})
+    found = partitions.distribute(Workers(client, sorted(client.nthreads()) * 2), str(tmp_path), {})
     assert found.sample.categories == {12: ("x", "y", "z", "never")}
     held: dict[str, list[str]] = {}
     for part in client.gather(found.futures):
         assert part.categories == found.sample.categories
-        held |= dict(rw.to_frame(part).group_by("qid").agg("kind").iter_rows())
+        held |= dict(rw.data.to_frame(part).group_by("qid").agg("kind").iter_rows())
     assert held == dict(frame.group_by("qid").agg("kind").iter_rows())
     frame[:600].write_parquet(tmp_path / "0.parquet")  # values that nothing lists
     for number in (1, 2):
         (tmp_path / f"{number}.parquet").unlink()
     frame[600:].write_parquet(tmp_path / "1.parquet")
-    found = partitions.spread(Workers(client), str(tmp_path), {"categorical": ["kind"]})
+    found = partitions.distribute(Workers(client), str(tmp_path), {"categorical": ["kind"]})
     assert found.sample.categories == {12: ("x", "y", "z")}
 
 
@@ -346,13 +346,15 @@ def test_categories_on_a_cluster_go_by_value(client, named, valid, tmp_path):
     held_out = frame[:200].with_columns(pl.col("kind").cast(pl.Enum(["never", "z", "y", "x"])))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of queries that were put together
-        ours = rw.dask.fit(
+        ours = rw.cluster.dask.fit(
             rw.LightGBMRanker("xendcg", **settings),
             str(tmp_path),
             client=client,
             valid=rw.RankingDataset.from_frame(held_out),
         )
-        more = rw.dask.fit(rw.LightGBMRanker("xendcg", **settings), str(tmp_path), client=client, init_model=ours)
+        more = rw.cluster.dask.fit(
+            rw.LightGBMRanker("xendcg", **settings), str(tmp_path), client=client, init_model=ours
+        )
     assert ours.categories_ == more.categories_ == {"kind": ("x", "y", "z", "never")}
     alone = rw.LightGBMRanker("xendcg", **settings).fit(
         rw.read_parquet(tmp_path, sort=True), rw.RankingDataset.from_frame(held_out)
@@ -365,17 +367,17 @@ def test_categories_on_a_cluster_go_by_value(client, named, valid, tmp_path):
 def test_what_cannot_be_spread_says_why(client, named, tmp_path):
     workers = Workers(client)
     with pytest.raises(ValueError, match="must be a Parquet file or folder, or a Dask DataFrame"):
-        partitions.spread(workers, named, {})
+        partitions.distribute(workers, named, {})
     for number in range(2):
-        rw.write_parquet(named.with_(query_ids=None), tmp_path / f"{number}.parquet")
+        rw.data.write_parquet(named.with_(query_ids=None), tmp_path / f"{number}.parquet")
     with pytest.raises(ValueError, match="without query ids cannot be told apart"):
-        partitions.spread(workers, tmp_path, {})
+        partitions.distribute(workers, tmp_path, {})
     with pytest.raises(ValueError, match="all partitions must have the same columns: got 'b' in only some"):
         RowPlan([*runs([("a", 1)]), Runs(np.array(["c"]), np.array([1]), ("qid", "b"), {})], 1)
     with pytest.raises(ValueError, match="query ids of all partitions must be of one type"):
         RowPlan([*runs([("a", 1)]), Runs(np.array([1]), np.array([1]), ("qid",), {})], 1)
     with pytest.raises(ValueError, match="no such column for the query: got 'topic'"):
-        partitions.spread(workers, rw.write_parquet(named, tmp_path / "one.parquet"), {"query": "topic"})
+        partitions.distribute(workers, rw.data.write_parquet(named, tmp_path / "one.parquet"), {"query": "topic"})
 
 
 # Training.
@@ -384,9 +386,9 @@ def test_what_cannot_be_spread_says_why(client, named, tmp_path):
 @pytest.mark.parametrize("ranker", [rw.LightGBMRanker, rw.XGBoostRanker])
 @pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_one_worker_trains_the_model_of_one_machine(client, named, valid, tmp_path, ranker):
-    path = rw.write_parquet(named, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(named, tmp_path / "train.parquet")
     alone = ranker("plrank", **SMALL).fit(named, valid)
-    ours = rw.dask.fit(ranker("plrank", **SMALL), path, client=client, valid=valid)
+    ours = rw.cluster.dask.fit(ranker("plrank", **SMALL), path, client=client, valid=valid)
     assert ours.best_round_ == alone.best_round_
     np.testing.assert_allclose(ours.history_["loss"], alone.history_["loss"], rtol=1e-12)
     np.testing.assert_allclose(ours.history_["ndcg@10"], alone.history_["ndcg@10"], rtol=1e-6)
@@ -400,11 +402,11 @@ def test_one_worker_trains_the_model_of_one_machine(client, named, valid, tmp_pa
 @pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_workers_start_from_init_scores(client, named, valid, tmp_path):
     start, held = (part.with_(init_scores=part.features[:, 0].astype(float)) for part in (named, valid))
-    path = rw.write_parquet(start, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(start, tmp_path / "train.parquet")
     settings = {**SMALL, "rounds": 6}
     alone = rw.LightGBMRanker("safe(plrank(samples=20), floor=0.9)", **settings).fit(start, held)
     ours = rw.LightGBMRanker("safe(plrank(samples=20), floor=0.9)", **settings)
-    rw.dask.fit(ours, path, client=client, valid=held)
+    rw.cluster.dask.fit(ours, path, client=client, valid=held)
     np.testing.assert_allclose(ours.history_["loss"], alone.history_["loss"], rtol=1e-12)
     np.testing.assert_allclose(ours.history_["ndcg@10"], alone.history_["ndcg@10"], rtol=1e-6)
     np.testing.assert_array_equal(ours.predict(held), alone.predict(held))
@@ -414,61 +416,61 @@ def test_workers_start_from_init_scores(client, named, valid, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_training_stops_inside_a_block(client, named, valid, tmp_path):
-    path = rw.write_parquet(named, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(named, tmp_path / "train.parquet")
     settings = {**SMALL, "rounds": 60, "checkpoint_every": 25, "patience": 4}
     alone = rw.LightGBMRanker("lambdarank", **settings).fit(named, valid)
-    ours = rw.dask.fit(rw.LightGBMRanker("lambdarank", **settings), path, client=client, valid=valid)
+    ours = rw.cluster.dask.fit(rw.LightGBMRanker("lambdarank", **settings), path, client=client, valid=valid)
     assert ours.stopped_ == alone.stopped_ == "patience"
     assert ours.history_["ndcg@10"] == pytest.approx(alone.history_["ndcg@10"], rel=1e-9)
     np.testing.assert_array_equal(ours.predict(valid), alone.predict(valid))
 
 
 def test_a_checkpoint_goes_on_and_an_older_model_is_continued(client, named, valid, tmp_path):
-    path = rw.write_parquet(named, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(named, tmp_path / "train.parquet")
     settings = {**SMALL, "checkpoint": tmp_path / "kept", "patience": None}
-    first = rw.dask.fit(rw.LightGBMRanker("plrank", **{**settings, "rounds": 10}), path, client=client)
+    first = rw.cluster.dask.fit(rw.LightGBMRanker("plrank", **{**settings, "rounds": 10}), path, client=client)
     seen: list[int] = []
     more = rw.LightGBMRanker("plrank", **{**settings, "rounds": 20})
-    rw.dask.fit(more, path, client=client, resume=True, watch=lambda done, _: seen.append(done))
+    rw.cluster.dask.fit(more, path, client=client, resume=True, callback=lambda done, _: seen.append(done))
     assert seen == list(range(11, 21))  # earlier rounds are not trained again
     whole = rw.LightGBMRanker("plrank", **{**settings, "rounds": 20, "checkpoint": None}).fit(named)
     np.testing.assert_array_equal(more.predict(valid), whole.predict(valid))
     again = rw.LightGBMRanker("plrank", **{**settings, "rounds": 10, "checkpoint": None})
-    rw.dask.fit(again, path, client=client, init_model=first)
+    rw.cluster.dask.fit(again, path, client=client, init_model=first)
     np.testing.assert_array_equal(again.predict(valid), whole.predict(valid))
-    other = rw.write_parquet(named.take(slice(0, 30)), tmp_path / "other.parquet")
+    other = rw.data.write_parquet(named.take(slice(0, 30)), tmp_path / "other.parquet")
     with pytest.raises(ValueError, match="the checkpoint belongs to another training"):
-        rw.dask.fit(more, other, client=client, resume=True)
+        rw.cluster.dask.fit(more, other, client=client, resume=True)
 
 
 def test_validation_may_be_a_file_or_a_frame(client, named, valid, tmp_path):
     dd = pytest.importorskip("dask.dataframe")
-    path = rw.write_parquet(named.with_(weights=None), tmp_path / "train.parquet")
-    held_out = rw.write_parquet(valid.with_(query_ids=np.arange(valid.n_queries)), tmp_path / "valid.parquet")
+    path = rw.data.write_parquet(named.with_(weights=None), tmp_path / "train.parquet")
+    held_out = rw.data.write_parquet(valid.with_(query_ids=np.arange(valid.n_queries)), tmp_path / "valid.parquet")
     frame = dd.from_pandas(pl.read_parquet(held_out).to_pandas(), npartitions=2, sort=False)
     settings = {**SMALL, "rounds": 3}
     results = [
-        rw.dask.fit(rw.LightGBMRanker("xendcg", **settings), path, client=client, valid=one).history_
+        rw.cluster.dask.fit(rw.LightGBMRanker("xendcg", **settings), path, client=client, valid=one).history_
         for one in (valid, held_out, frame)
     ]
     assert results[0] == results[1] == results[2]
 
 
 def test_what_cannot_be_trained_says_why(client, named, tmp_path):
-    path = rw.write_parquet(named, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(named, tmp_path / "train.parquet")
     with pytest.raises(ValueError, match="only LightGBM and XGBoost train on a cluster: got catboost"):
-        rw.dask.fit(rw.CatBoostRanker(), path, client=client)
+        rw.cluster.dask.fit(rw.CatBoostRanker(), path, client=client)
     with pytest.raises(ValueError, match=r"cannot be trained so on a cluster: got boosting=dart"):
-        rw.dask.fit(rw.LightGBMRanker(boosting="dart"), path, client=client)
+        rw.cluster.dask.fit(rw.LightGBMRanker(boosting="dart"), path, client=client)
     with pytest.raises(ValueError, match="positioned.softmax_ce. needs all queries at once, and a worker has some"):
-        rw.dask.fit(rw.LightGBMRanker("positioned(softmax_ce)"), path, client=client)
+        rw.cluster.dask.fit(rw.LightGBMRanker("positioned(softmax_ce)"), path, client=client)
     with pytest.raises(ValueError, match="client must be a distributed.Client: got str"):
-        rw.dask.fit(rw.LightGBMRanker(), path, client="tcp://somewhere")
-    flat = rw.write_parquet(named.with_(labels=np.ones(named.n_docs)), tmp_path / "flat.parquet")
+        rw.cluster.dask.fit(rw.LightGBMRanker(), path, client="tcp://somewhere")
+    flat = rw.data.write_parquet(named.with_(labels=np.ones(named.n_docs)), tmp_path / "flat.parquet")
     with pytest.raises(ValueError, match="learned nothing from 65 queries: got a gradient of 0 for every document"):
-        rw.dask.fit(rw.LightGBMRanker("lambdarank", **SMALL), flat, client=client)
+        rw.cluster.dask.fit(rw.LightGBMRanker("lambdarank", **SMALL), flat, client=client)
     with pytest.raises(ValueError, match=r"learned nothing from 65 queries: got no split of \d+ documents"):
-        rw.dask.fit(rw.XGBoostRanker("xendcg", **{**SMALL, "min_documents": 9999}), path, client=client)
+        rw.cluster.dask.fit(rw.XGBoostRanker("xendcg", **{**SMALL, "min_documents": 9999}), path, client=client)
 
 
 def test_who_calls_gives_who_listens_a_head_start(monkeypatch):
@@ -476,7 +478,7 @@ def test_who_calls_gives_who_listens_a_head_start(monkeypatch):
     together = network.LightGBMNetwork(("a:1", "b:2", "c:3"), 5)
     for rank in range(3):
         monkeypatch.setattr("time.sleep", lambda seconds, rank=rank: slept.append((rank, seconds)))
-        with together.joined(rank):
+        with together.membership(rank):
             pass
     assert [rank for rank, _ in slept] == [0, 1]
     assert all(0.0 < seconds < 0.2 for _, seconds in slept)
@@ -513,7 +515,7 @@ class Deadly:
                 if how == "kill":
                     os.kill(os.getpid(), 9)
                 raise ValueError("a mistake of my own")
-        return rw.XENDCG()(scores, labels, offsets, stream)
+        return rw.objectives.XENDCG()(scores, labels, offsets, stream)
 
 
 @pytest.mark.slow
@@ -530,7 +532,9 @@ def test_two_workers_reach_the_quality_of_one_machine(two_workers, tmp_path, ran
         for objective in ("xendcg", "lambdarank", "plrank"):
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                ours = rw.dask.fit(ranker(objective, seed=seed, **settings), folder, client=two_workers, valid=valid)
+                ours = rw.cluster.dask.fit(
+                    ranker(objective, seed=seed, **settings), folder, client=two_workers, valid=valid
+                )
             assert sum("were put together" in str(one.message) for one in said) == 1
             assert ours.partitions_.workers == 2
             assert 1 <= ours.partitions_.moved_queries <= 2
@@ -547,13 +551,13 @@ def test_two_workers_reach_the_quality_of_one_machine(two_workers, tmp_path, ran
 
 @pytest.mark.slow
 def test_two_workers_repeat_and_their_own_objectives_train(two_workers, named, valid, tmp_path):
-    path = rw.write_parquet(named, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(named, tmp_path / "train.parquet")
     for make in (
         lambda: rw.LightGBMRanker("native:lambdarank", **SMALL),
         lambda: rw.XGBoostRanker("native:rank:ndcg", **SMALL),
         lambda: rw.XGBoostRanker("plrank", colsample_bytree=0.5, **SMALL),
     ):
-        first, second = (rw.dask.fit(make(), path, client=two_workers, valid=valid) for _ in range(2))
+        first, second = (rw.cluster.dask.fit(make(), path, client=two_workers, valid=valid) for _ in range(2))
         np.testing.assert_array_equal(first.predict(valid), second.predict(valid))
         chance = rw.evaluate(np.zeros(valid.n_docs), valid, "ndcg@10").mean["ndcg@10"]
         assert first.score(valid) > chance + 0.05
@@ -566,7 +570,7 @@ def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, 
     import cloudpickle  # type: ignore[import-untyped]
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not have this file
-    path, marker = rw.write_parquet(named, tmp_path / "train.parquet"), tmp_path / "marker"
+    path, marker = rw.data.write_parquet(named, tmp_path / "train.parquet"), tmp_path / "marker"
     two_workers.wait_for_workers(2, timeout=HANG)
 
     def fresh(how):
@@ -574,14 +578,14 @@ def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, 
         return ranker(Deadly(str(marker), 7), checkpoint=tmp_path / "kept", patience=None, **SMALL)
 
     with pytest.raises(ValueError, match="a mistake of my own"):
-        rw.dask.fit(fresh("fail"), path, client=two_workers)
+        rw.cluster.dask.fit(fresh("fail"), path, client=two_workers)
     doomed = fresh("kill")
     with pytest.raises(LostWorkerError, match=r"worker tcp://\S+ was lost while growing trees 6 to 10.*resume=True"):
-        rw.dask.fit(doomed, path, client=two_workers, resume=True)
+        rw.cluster.dask.fit(doomed, path, client=two_workers, resume=True)
     assert not marker.exists()
     two_workers.wait_for_workers(2, timeout=HANG)  # Dask's nanny starts another in its place
     seen: list[int] = []
-    rw.dask.fit(doomed, path, client=two_workers, resume=True, watch=lambda done, _: seen.append(done))
+    rw.cluster.dask.fit(doomed, path, client=two_workers, resume=True, callback=lambda done, _: seen.append(done))
     assert seen == list(range(6, 13))
     alone = ranker("xendcg", patience=None, **SMALL).fit(named)
     assert doomed.history_["loss"][-1] == pytest.approx(alone.history_["loss"][-1], rel=0.02)
@@ -597,7 +601,7 @@ def test_the_command_line_trains_on_a_cluster(named, valid, tmp_path):
     folder = tmp_path / "train.parquet"
     folder.mkdir()
     scatter(named.with_(weights=None), folder, [500])
-    rw.write_parquet(valid, tmp_path / "valid.parquet")
+    rw.data.write_parquet(valid, tmp_path / "valid.parquet")
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0", memory_limit=0
     ) as cluster:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import rankwise as rw
-from rankwise.dask import workers
-from rankwise.dask.workers import Liveness, Workers, broken, processes
+from rankwise.cluster.dask import workers
+from rankwise.cluster.dask.workers import Liveness, Workers, broken, processes
 
 distributed = pytest.importorskip("distributed")
 
@@ -73,7 +73,7 @@ def test_a_worker_that_is_gone_is_named(monkeypatch):
     del cluster.beats["b"]
     cluster.after(1.0, a=1001.0)
     with (
-        pytest.raises(rw.LostWorkerError, match=r"worker b was lost while scattering\. Hint: .*resume=True"),
+        pytest.raises(rw.cluster.LostWorkerError, match=r"worker b was lost while scattering\. Hint: .*resume=True"),
         names.connected("scattering"),
     ):
         raise KeyError("b")  # as Dask says it
@@ -84,7 +84,9 @@ def test_a_worker_that_is_gone_is_named(monkeypatch):
 def test_a_connection_that_broke_for_no_known_reason(monkeypatch):
     cluster = Cluster(monkeypatch, a=1000.0)
     with (
-        pytest.raises(rw.LostWorkerError, match=r"a connection .* broke while scattering \(CommClosedError: closed\)"),
+        pytest.raises(
+            rw.cluster.LostWorkerError, match=r"a connection .* broke while scattering \(CommClosedError: closed\)"
+        ),
         Workers(cluster, ["a"]).connected("scattering"),
     ):
         raise distributed.comm.CommClosedError("closed")
@@ -98,14 +100,14 @@ def test_a_scheduler_that_does_not_answer(monkeypatch):
     assert watched.gone("growing") == []  # it may come back
     cluster.after(11.0)
     with pytest.raises(
-        rw.LostWorkerError, match="scheduler .* did not answer for 21 seconds while growing.*new Client"
+        rw.cluster.LostWorkerError, match="scheduler .* did not answer for 21 seconds while growing.*new Client"
     ):
         watched.gone("growing")
-    with pytest.raises(rw.LostWorkerError, match="the scheduler of the cluster does not answer"):
+    with pytest.raises(rw.cluster.LostWorkerError, match="the scheduler of the cluster does not answer"):
         processes(cluster, 20.0)
     cluster.failure = None
     cluster.status = "closed"
-    with pytest.raises(rw.LostWorkerError, match="the scheduler of the cluster"):
+    with pytest.raises(rw.cluster.LostWorkerError, match="the scheduler of the cluster"):
         Liveness(cluster, ["a"], timeout=20.0).gone("growing", ask=True)
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import typing
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,19 @@ import pytest
 
 import rankwise as rw
 from rankwise import check
-from rankwise.cluster.rows import facts_of
+from rankwise.cluster.row_plan import facts_of
 from rankwise.data import columns
 from rankwise.data.catalog.load import load_dataset
-from rankwise.data.columns import COLUMNS, Columns, DataColumn, NamedColumns, Names
+from rankwise.data.columns import COLUMNS, DataColumn
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.training.resume import fingerprint
+from tests.generate import ROOT, generated
+from tests.refusals import refusal, refuses
 
 FRESHNESS = DataColumn(
     name="freshness",
+    text="days since the document was written, for ``recency``",
+    dtype="int32",
     per="document",
     kind="number",
     check=lambda values, data: check.document_values("freshness", values, data.offsets, data.query_ids),
@@ -30,6 +33,7 @@ FRESHNESS = DataColumn(
 )
 REGION = DataColumn(
     name="regions",
+    text="where the query was asked",
     per="query",
     kind="id",
     check=lambda values, data: check.identifiers("regions", values, data.n_queries, "query"),
@@ -70,28 +74,27 @@ def test_take_split_and_concatenate_keep_a_new_column(data: RankingDataset):
 
 def test_perturbed_and_clicked_data_keep_a_new_column(data: RankingDataset):
     values = dict(zip(data.features[:, 0].tolist(), vars(data)["freshness"].tolist(), strict=True))
-    for changed in (rw.add_negatives(data, 0.5), rw.simulate_clicks(data), rw.flip_labels(data, 0.5)):
+    for changed in (rw.data.add_negatives(data, 0.5), rw.clicks.simulate_clicks(data), rw.data.flip_labels(data, 0.5)):
         assert [values[first] for first in changed.features[:, 0].tolist()] == vars(changed)["freshness"].tolist()
         assert len(vars(changed)["regions"]) == changed.n_queries
 
 
 def test_frames_and_files_keep_a_new_column(data: RankingDataset, tmp_path: Path):
-    frame = rw.to_frame(data)
+    frame = rw.data.to_frame(data)
     same(RankingDataset.from_frame(frame, **ROLES), data)  # type: ignore[arg-type]
-    path = rw.write_parquet(data, tmp_path / "rows.parquet")
+    path = rw.data.write_parquet(data, tmp_path / "rows.parquet")
     same(rw.read_parquet(path), data)
     same(rw.open_data(path), data)
     same(rw.open_data(path), data)  # from the copy on disk
     frame.write_csv(tmp_path / "rows.csv")
     same(rw.read_data(tmp_path / "rows.csv", age="age", region="region"), data)
-    with pytest.raises(ValueError, match="LETOR text cannot hold freshness, regions"):
-        rw.write_letor(data, tmp_path / "rows.txt")
+    refuses(lambda: rw.data.write_letor(data, tmp_path / "rows.txt"), what="LETOR text cannot hold freshness, regions")
 
 
 def test_copies_in_the_cache_keep_a_new_column(data: RankingDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("rankwise.data.catalog.entry.KEYS", ("train", "test"))
-    rw.write_parquet(data, tmp_path / "rows.parquet")
+    rw.data.write_parquet(data, tmp_path / "rows.parquet")
     (tmp_path / "mine.toml").write_text('train = "rows.parquet"\ntest = "rows.parquet"\n')
     for _ in range(2):
         same(load_dataset(str(tmp_path / "mine.toml"), part="train"), data)
@@ -105,9 +108,8 @@ def test_digests_include_a_column_that_trains(data: RankingDataset):
 
 
 def test_values_that_change_within_a_query_are_rejected(data: RankingDataset):
-    frame = rw.to_frame(data).with_columns(pl.int_range(pl.len()).alias("region"))
-    with pytest.raises(ValueError, match="the region changes within a query"):
-        RankingDataset.from_frame(frame, **ROLES)  # type: ignore[arg-type]
+    frame = rw.data.to_frame(data).with_columns(pl.int_range(pl.len()).alias("region"))
+    refuses(lambda: RankingDataset.from_frame(frame, **ROLES), what="the region changes within a query")  # type: ignore[arg-type]
 
 
 def values_of(column: DataColumn, data: RankingDataset) -> Any:
@@ -155,19 +157,19 @@ def test_every_column_is_kept(column: DataColumn, tmp_path: Path):
             with pytest.raises(ValueError, match=f"all or none must have {column.name}.*: got number"):
                 rw.concatenate([data.take([3]), data.take([1]).with_(**{column.name: None})])  # type: ignore[arg-type]
     if column.name not in ("rows", "positions", "propensities", "query_ids"):  # which lists of negatives cannot have
-        longer = rw.add_negatives(data, 0.5)
+        longer = rw.data.add_negatives(data, 0.5)
         # Negatives were not judged, and have no labels.
         per_document = column.per == "document" and column.name not in ("judged", "more_labels")
         assert kept(longer)[:3] == expected(longer.features[:3, 0].astype(int), slice(3))
         assert not per_document or kept(longer) == expected(longer.features[:, 0].astype(int), ...)
     if column.role:
-        path = rw.write_parquet(data, tmp_path / "rows.parquet")
+        path = rw.data.write_parquet(data, tmp_path / "rows.parquet")
         for part in (rw.read_parquet(path), rw.open_data(path), rw.open_data(path)):  # the last is a copy on disk
             assert kept(part) == expected(slice(None), slice(None))
     if not column.in_letor:
         with pytest.raises(ValueError, match=f"LETOR text cannot hold {column.name}"):
-            rw.write_letor(data, tmp_path / "rows.txt")
-        rw.write_letor(data, tmp_path / "rows.txt", lossy=True)
+            rw.data.write_letor(data, tmp_path / "rows.txt")
+        rw.data.write_letor(data, tmp_path / "rows.txt", lossy=True)
         assert getattr(rw.read_letor(tmp_path / "rows.txt"), column.name) is None
 
 
@@ -195,53 +197,59 @@ def test_texts_are_columns(texts: RankingDataset, tmp_path: Path, monkeypatch: p
     assert texts.take([3, 1]).document_texts.tolist() == [texts.document_texts[row] for row in rows]  # type: ignore[union-attr]
     same_texts(rw.concatenate([texts.take([3]), texts.take([1])]), texts.take([3, 1]))
     same_texts(
-        RankingDataset.from_frame(rw.to_frame(texts), query_text="query_text", document_text="document_text"), texts
+        RankingDataset.from_frame(rw.data.to_frame(texts), query_text="query_text", document_text="document_text"),
+        texts,
     )
-    path = rw.write_parquet(texts, tmp_path / "rows.parquet")
+    path = rw.data.write_parquet(texts, tmp_path / "rows.parquet")
     monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mine.toml").write_text('train = "rows.parquet"\ntest = "rows.parquet"\n')
     for data in (rw.read_parquet(path), rw.open_data(path), rw.open_data(path)):
         same_texts(data, texts)
     for _ in range(2):
         same_texts(load_dataset(str(tmp_path / "mine.toml"), part="train"), texts)
-    rw.to_frame(texts).write_csv(tmp_path / "rows.csv")
+    rw.data.to_frame(texts).write_csv(tmp_path / "rows.csv")
     same_texts(rw.read_csv(tmp_path / "rows.csv", query_text="query_text", document_text="document_text"), texts)
     assert fingerprint(texts) == fingerprint(texts.with_(query_texts=None))
 
 
 def test_texts_that_are_none_are_rejected(texts: RankingDataset):
-    with pytest.raises(ValueError, match="there must be one text for each query: got 1 texts for 6"):
-        texts.with_(query_texts=["red"])
-    with pytest.raises(
-        ValueError, match="the text of a query must be a str that UTF-8 can hold: got 3 at query number 5"
-    ):
+    refuses(lambda: texts.with_(query_texts=["red"]), what="there must be one text for each query", got="1 texts for 6")
+    with refusal(what="the text of a query must be a str that UTF-8 can hold", got="3", where="query number 5"):
         texts.with_(query_texts=["a", "b", "c", "d", "e", 3])  # type: ignore[arg-type]
-    frame = rw.to_frame(texts)
-    with pytest.raises(ValueError, match="the document_text column must hold text: got Float64 in column 'label'"):
+    frame = rw.data.to_frame(texts)
+    with refusal(what="the document_text column must hold text", got="Float64 in column 'label'"):
         RankingDataset.from_frame(frame.drop("query_text"), document_text="label")
-    with pytest.raises(ValueError, match="the query_text changes within a query"):
+    with refusal(what="the query_text changes within a query"):
         RankingDataset.from_frame(frame, query_text="document_text")
 
 
 def test_unknown_columns_are_rejected():
-    with pytest.raises(TypeError, match="RankingDataset has no argument 'weight'. Hint: did you mean 'weights'"):
+    with refusal(TypeError, what="RankingDataset has no argument 'weight'", hint="did you mean 'weights'"):
         RankingDataset([[1.0]], [0], [0, 1], weight=[1.0])  # type: ignore[call-arg]
     frame = pl.DataFrame({"qid": [1], "label": [1], "x": [0.5]})
-    with pytest.raises(TypeError, match="from_frame has no argument 'weights'. Hint: did you mean 'weight'"):
+    with refusal(TypeError, what="RankingDataset.from_frame has no argument 'weights'", hint="did you mean 'weight'"):
         RankingDataset.from_frame(frame, weights="x")  # type: ignore[call-arg]
 
 
-def test_types_agree_with_the_table():
-    names = {column.name for column in COLUMNS}
-    assert set(NamedColumns.__annotations__) - {"feature_names", "categorical", "categories"} == names - {"labels"}
-    assert set(Names.__annotations__) == {column.role for column in COLUMNS if column.role}
-    assert names <= set(typing.get_type_hints(RankingDataset, localns={"Stream": rw.Stream}))
-    assert "query_ids" not in Columns.__annotations__
-
-
-def test_the_page_about_data_names_every_role():
-    page = Path(__file__, "../../../docs/data.md").resolve().read_text(encoding="utf-8")
-    assert [column.role for column in COLUMNS if column.role and f"| `{column.role}=" not in page] == []
+@pytest.mark.usefixtures("data")
+def test_a_new_column_is_in_signatures_and_documentation():
+    files = {str(path.relative_to(ROOT)): text for path, text in generated().items()}
+    _, arguments, named, roles = files["src/rankwise/data/arguments.py"].split("class ", 3)
+    assert "    freshness: ArrayLike | None\n    regions: ArrayLike | None\n" in arguments
+    assert "    age: str | None\n    region: str | None\n" in roles
+    assert "freshness" not in named
+    fields = """    freshness: NDArray[np.int32] | None = None
+    \"""(n_docs,) days since the document was written, for ``recency``.\"""
+    regions: Ids | None = None
+    \"""(n_queries,) where the query was asked.\"""
+"""
+    assert fields in files["src/rankwise/data/dataset.py"]
+    read = """            - ``age``: days since the document was written, for ``recency``.
+            - ``region``: where the query was asked. All rows of a query have the same.
+"""
+    assert read in files["src/rankwise/data/frames.py"]
+    row = "| `freshness` | `age=` | document | days since the document was written, for `recency` |\n"
+    assert row in files["docs/data.md"]
 
 
 def test_help_shows_the_columns_as_arguments():
@@ -270,28 +278,36 @@ def test_labels_by_name():
     with pytest.raises(TypeError, match="item assignment"):
         unchecked["purchase"] = LABELS["margin"]
     np.testing.assert_array_equal(copy.deepcopy(data).labels_of("margin"), LABELS["margin"])
-    with pytest.raises(
-        ValueError, match="no labels called 'purchas': got more_labels: 'margin', 'purchase'.*'purchase'"
-    ):
+    with refusal(what="…no labels called 'purchas'", got="more_labels: 'margin', 'purchase'", hint="…'purchase'"):
         data.labels_of("purchas")
-    with pytest.raises(ValueError, match=r"no labels called 'sale': got more_labels: none. .*--label sale=COLUMN"):
+    with refusal(what="the data have no labels called 'sale'", got="more_labels: none", hint="…--label sale=COLUMN"):
         labelled(more_labels=None).labels_of("sale")
 
 
 @pytest.mark.parametrize(
-    ("labels", "message"),
+    ("labels", "fields"),
     [
-        ([1, 0, 1], "more_labels must be arrays by name: got list"),
-        ({"net sales": [1, 0, 1]}, "must be an identifier.*: got 'net sales'. Hint: rename it to 'net_sales'"),
-        ({"None": [1, 0, 1]}, "must be an identifier.*: got 'None'"),
-        ({3: [1, 0, 1]}, "must be an identifier.*: got 3"),
-        ({"sales": [1, 0]}, r"more_labels\['sales'\]: labels must"),
-        ({"sales": [1, 0, -1]}, r"more_labels\['sales'\]: labels must be at least 0: got -1 at row 2 .query 'b'"),
+        ([1, 0, 1], {"what": "more_labels must be arrays by name", "got": "list"}),
+        (
+            {"net sales": [1, 0, 1]},
+            {"what": "…must be an identifier…", "got": "'net sales'", "hint": "rename it to 'net_sales'"},
+        ),
+        ({"None": [1, 0, 1]}, {"what": "…must be an identifier…", "got": "'None'"}),
+        ({3: [1, 0, 1]}, {"what": "a name in more_labels must be an identifier, of letters, digits and _", "got": "3"}),
+        ({"sales": [1, 0]}, {"about": "more_labels['sales']", "what": "labels must be one number per document"}),
+        (
+            {"sales": [1, 0, -1]},
+            {
+                "about": "more_labels['sales']",
+                "what": "labels must be at least 0",
+                "got": "-1",
+                "where": "row 2 (query 'b')",
+            },
+        ),
     ],
 )
-def test_labels_that_are_none_are_rejected(labels: Any, message: str):
-    with pytest.raises(ValueError, match=message):
-        labelled(more_labels=labels)
+def test_labels_that_are_none_are_rejected(labels: Any, fields: dict[str, str]):
+    refuses(lambda: labelled(more_labels=labels), **fields)
 
 
 def test_digests_include_the_names_of_labels():
@@ -304,8 +320,8 @@ def test_digests_include_the_names_of_labels():
 def test_names_of_labels_that_other_columns_have(tmp_path: Path):
     labels = {"label": [1, 0, 1], "x": [0, 0, 3], "x_offsets": [1, 1, 1]}
     data = labelled(more_labels=labels, feature_names=("x",), weights=[1, 2])
-    assert rw.to_frame(data).columns == ["qid", "label", "weight", "label_", "x_", "x_offsets", "x"]
-    path = rw.write_parquet(data, tmp_path / "rows.parquet")
+    assert rw.data.to_frame(data).columns == ["qid", "label", "weight", "label_", "x_", "x_offsets", "x"]
+    path = rw.data.write_parquet(data, tmp_path / "rows.parquet")
     for part in (rw.read_parquet(path), rw.open_data(path), rw.open_data(path)):  # the last is a copy on disk
         assert {name: values.tolist() for name, values in (part.more_labels or {}).items()} == labels
     named = rw.read_parquet(path, more_labels={"more": "x"})  # those that the file describes stay
@@ -316,7 +332,7 @@ def test_names_of_labels_that_other_columns_have(tmp_path: Path):
 
 
 def test_labels_by_name_in_tables_and_descriptions(tmp_path: Path):
-    frame = rw.to_frame(labelled())
+    frame = rw.data.to_frame(labelled())
     frame.write_csv(tmp_path / "rows.csv")
     text = 'train = "rows.csv"\ntest = "rows.csv"\nmore_labels = {sale = "purchase", margin = "margin"}\n'
     (tmp_path / "mine.toml").write_text(text)
@@ -329,15 +345,15 @@ def test_labels_by_name_in_tables_and_descriptions(tmp_path: Path):
     ):
         assert data.feature_names == ("f1",)
         assert data.labels_of("sale").tolist() == LABELS["purchase"]
-    with pytest.raises(ValueError, match="no such column for the more_labels.sale: got 'purchse'.*'purchase'"):
+    with refusal(what="the table has no such column for the more_labels.sale", got="'purchse'", hint="…'purchase'…"):
         RankingDataset.from_frame(frame, more_labels={"sale": "purchse"})
     (tmp_path / "mine.toml").write_text(text.replace('"purchase"', "3"))
-    with pytest.raises(ValueError, match="more_labels must be columns by name.*: got .* at line 3"):
+    with refusal(what="more_labels must be a table of strings", where="line 3…"):
         load_dataset(str(tmp_path / "mine.toml"), part="train")
 
 
 def test_documents_with_any_label_are_not_thinned():
     data = RankingDataset([[0.0]] * 8, [0] * 7 + [1], [0, 8], more_labels={"purchase": [1, 0, 0, 0, 0, 0, 1, 0]})
-    fewer = rw.thin(data, negatives=1)
+    fewer = rw.data.thin(data, negatives=1)
     assert fewer.labels_of("purchase").sum() == 2
     assert fewer.n_docs == 4

@@ -11,6 +11,7 @@ from scipy import sparse
 import rankwise as rw
 from rankwise.data import leakage
 from rankwise.models import storage
+from tests.refusals import refusal
 
 QUICK: dict[str, Any] = {"rounds": 2, "leaves": 3, "min_documents": 2, "threads": 1}
 
@@ -101,7 +102,7 @@ def test_every_way_in_warns_alike(tmp_path):
 def test_features_without_names_are_never_warned_of(tmp_path):
     labels = np.arange(60) % 3
     data = rw.RankingDataset.from_sizes(np.column_stack([labels, labels]), labels, [5] * 12)
-    path = rw.write_letor(data, tmp_path / "rows.txt")
+    path = rw.data.write_letor(data, tmp_path / "rows.txt")
     assert not warned(rw.read_letor, path)
     assert not warned(rw.LightGBMRanker(**QUICK).fit, data.features, labels, group=[5] * 12)
 
@@ -261,7 +262,7 @@ def test_training_queries_are_hashed_once(monkeypatch):
 def test_what_cannot_be_known_is_none(tmp_path):
     whole, train, _ = first_and_last()
     trained = ranker().fit(train)
-    on_disk = rw.open_data(rw.write_parquet(train, tmp_path / "data.parquet"))
+    on_disk = rw.open_data(rw.data.write_parquet(train, tmp_path / "data.parquet"))
     foreign, stored = rw.wrap(trained.model_.booster), ranker().fit(on_disk)
     for model in (foreign, stored, ranker().fit(train, init_model=stored)):
         assert model.trained_queries_ is None
@@ -275,5 +276,5 @@ def test_forged_hashes_of_training_queries_are_refused(content: bytes, tmp_path)
     model = ranker().fit(first_and_last()[1])
     description, files = model.saved()
     storage.write(tmp_path / "odd", description, files | {"training_queries.bin": content})
-    with pytest.raises(ValueError, match=r"the model is damaged: got hashes of training queries that are not sorted"):
+    with refusal(what="the model is damaged", got="hashes of training queries that are not sorted"):
         rw.load(tmp_path / "odd")

@@ -8,6 +8,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise import threads
+from tests.refusals import refuses
 
 
 def make(sizes, labels=None, ids=None, **columns):
@@ -30,11 +31,10 @@ def lists(data):
 
 def test_binarize():
     data = make([5], [0, 0.5, 1, 2, 4])
-    assert rw.binarize(data).labels.tolist() == [0, 0, 1, 1, 1]
-    assert rw.binarize(data, relevant=2).labels.tolist() == [0, 0, 0, 1, 1]
-    assert rw.binarize(data, relevant=0.5).labels.tolist() == [0, 1, 1, 1, 1]
-    with pytest.raises(ValueError, match=r"relevant must be a number in \(0, inf\): got 0\."):
-        rw.binarize(data, relevant=0)
+    assert rw.data.binarize(data).labels.tolist() == [0, 0, 1, 1, 1]
+    assert rw.data.binarize(data, relevant=2).labels.tolist() == [0, 0, 0, 1, 1]
+    assert rw.data.binarize(data, relevant=0.5).labels.tolist() == [0, 1, 1, 1, 1]
+    refuses(lambda: rw.data.binarize(data, relevant=0), what="relevant must be a number in (0, inf)", got="0")
 
 
 @settings(max_examples=60, deadline=None)
@@ -45,7 +45,7 @@ def test_binarize():
 )
 def test_negatives_are_other_queries_documents_and_come_last(sizes, fraction, seed):
     data = make(sizes, weights=np.arange(1.0, len(sizes) + 1), document_ids=np.arange(100, 100 + sum(sizes)))
-    longer = rw.add_negatives(data, fraction, seed=seed)
+    longer = rw.data.add_negatives(data, fraction, seed=seed)
     assert longer.query_ids is None
     np.testing.assert_array_equal(longer.weights, data.weights)
     np.testing.assert_array_equal(longer.document_ids, longer.features[:, 0] + 100)
@@ -64,13 +64,13 @@ def test_negatives_are_other_queries_documents_and_come_last(sizes, fraction, se
 
 def test_a_whole_number_of_documents_is_met_exactly_and_others_on_average():
     sizes = np.full(3000, 5)
-    assert (np.diff(rw.add_negatives(make(sizes), 0.4).offsets) == 7).all()
-    extra = np.diff(rw.add_negatives(make(sizes), 0.5).offsets) - 5
+    assert (np.diff(rw.data.add_negatives(make(sizes), 0.4).offsets) == 7).all()
+    extra = np.diff(rw.data.add_negatives(make(sizes), 0.5).offsets) - 5
     assert set(extra.tolist()) == {2, 3}
     assert abs(extra.mean() - 2.5) < 5 * 0.5 / np.sqrt(3000)
     # .145 · 200 is 28.999999999999996 in floats.
-    assert np.diff(rw.add_negatives(make([200] * 50), 0.145).offsets).tolist() == [229] * 50
-    assert lists(rw.add_negatives(make([3, 2]), 0.0)) == lists(make([3, 2]))
+    assert np.diff(rw.data.add_negatives(make([200] * 50), 0.145).offsets).tolist() == [229] * 50
+    assert lists(rw.data.add_negatives(make([3, 2]), 0.0)) == lists(make([3, 2]))
 
 
 def test_every_other_document_is_equally_likely():
@@ -78,7 +78,7 @@ def test_every_other_document_is_equally_likely():
     counts = np.zeros(20)
     trials = 3000
     for seed in range(trials):
-        longer = rw.add_negatives(data, 1.0, seed=seed)
+        longer = rw.data.add_negatives(data, 1.0, seed=seed)
         drawn = longer.features[longer.offsets[1] + 4 : longer.offsets[2], 0].astype(int)
         counts[drawn] += 1
     assert counts[3:7].sum() == 0
@@ -90,19 +90,19 @@ def test_every_other_document_is_equally_likely():
 
 def test_flips_change_the_right_number_of_labels():
     data = make([40, 10, 7], np.full(57, 4.0))
-    flipped = rw.flip_labels(data, 0.5, (1.0, 0.0, 0.0, 0.0, 0.0))
+    flipped = rw.data.flip_labels(data, 0.5, (1.0, 0.0, 0.0, 0.0, 0.0))
     zeros = np.add.reduceat(flipped.labels == 0, flipped.offsets[:-1])
     assert zeros[:2].tolist() == [20, 5]
     assert zeros[2] in (3, 4)
     assert set(flipped.labels) == {0.0, 4.0}
-    assert (rw.flip_labels(data, 1.0, (1.0, 0.0, 0.0, 0.0, 0.0)).labels == 0).all()
-    assert (rw.flip_labels(data, 0.0, (1.0, 0.0, 0.0, 0.0, 0.0)).labels == 4).all()
+    assert (rw.data.flip_labels(data, 1.0, (1.0, 0.0, 0.0, 0.0, 0.0)).labels == 0).all()
+    assert (rw.data.flip_labels(data, 0.0, (1.0, 0.0, 0.0, 0.0, 0.0)).labels == 4).all()
     np.testing.assert_array_equal(flipped.features, data.features)
 
 
 def test_short_lists_are_flipped_as_often_as_long_ones():
     data = make([5] * 4000, np.full(20_000, 4.0))
-    zeros = np.add.reduceat(rw.flip_labels(data, 0.1, (1.0, 0, 0, 0, 0)).labels == 0, data.offsets[:-1])
+    zeros = np.add.reduceat(rw.data.flip_labels(data, 0.1, (1.0, 0, 0, 0, 0)).labels == 0, data.offsets[:-1])
     assert set(zeros.tolist()) == {0, 1}
     assert abs(zeros.mean() - 0.5) < 5 * 0.5 / np.sqrt(4000)
 
@@ -113,7 +113,7 @@ def test_short_lists_are_flipped_as_often_as_long_ones():
 )
 def test_new_labels_follow_the_paper_or_its_first_grades(largest, expected):
     labels = np.arange(30_000) % (largest + 1)
-    flipped = rw.flip_labels(make([100] * 300, labels), 1.0, seed=4).labels.astype(int)
+    flipped = rw.data.flip_labels(make([100] * 300, labels), 1.0, seed=4).labels.astype(int)
     counts = np.bincount(flipped, minlength=len(expected))
     assert stats.chisquare(counts, np.array(expected) * 30_000).pvalue > 1e-3
     # The new label has nothing to do with the old one, nor with its neighbour's.
@@ -123,13 +123,13 @@ def test_new_labels_follow_the_paper_or_its_first_grades(largest, expected):
 
 def test_grades_can_be_named_where_the_largest_is_missing():
     data = make([1000], np.zeros(1000))
-    assert (rw.flip_labels(data, 1.0).labels == 0).all()
-    assert set(rw.flip_labels(data, 1.0, grades=5).labels) == {0.0, 1.0, 2.0, 3.0, 4.0}
+    assert (rw.data.flip_labels(data, 1.0).labels == 0).all()
+    assert set(rw.data.flip_labels(data, 1.0, grades=5).labels) == {0.0, 1.0, 2.0, 3.0, 4.0}
 
 
 def test_every_document_of_a_list_is_equally_likely_to_be_flipped():
     data = make([6] * 5000, np.full(30_000, 4.0))
-    flipped = rw.flip_labels(data, 1 / 3, (1.0, 0, 0, 0, 0)).labels.reshape(-1, 6) == 0
+    flipped = rw.data.flip_labels(data, 1 / 3, (1.0, 0, 0, 0, 0)).labels.reshape(-1, 6) == 0
     assert (flipped.sum(1) == 2).all()
     pairs = np.flatnonzero(np.triu(np.ones((6, 6)), 1))
     seen = (flipped[:, :, None] & flipped[:, None, :]).sum(0).ravel()[pairs]
@@ -137,7 +137,7 @@ def test_every_document_of_a_list_is_equally_likely_to_be_flipped():
 
 
 @pytest.mark.parametrize(
-    "perturb", [lambda data: rw.add_negatives(data, 0.7, seed=1), lambda d: rw.flip_labels(d, 0.7)]
+    "perturb", [lambda data: rw.data.add_negatives(data, 0.7, seed=1), lambda d: rw.data.flip_labels(d, 0.7)]
 )
 def test_order_of_queries_and_threads_change_nothing(perturb, monkeypatch):
     rng = np.random.default_rng(1)
@@ -152,53 +152,56 @@ def test_order_of_queries_and_threads_change_nothing(perturb, monkeypatch):
         with rw.use_threads(count):
             assert lists(perturb(data)) == expected
             assert lists(perturb(turned)) == expected
-    assert lists(rw.add_negatives(data, 0.7, seed=2)) != lists(rw.add_negatives(data, 0.7, seed=1))
+    assert lists(rw.data.add_negatives(data, 0.7, seed=2)) != lists(rw.data.add_negatives(data, 0.7, seed=1))
 
 
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
         (
-            lambda: rw.add_negatives(make([3]), 0.5),
+            lambda: rw.data.add_negatives(make([3]), 0.5),
             "negatives are documents of other queries, and there is only one query. Hint: give data of more queries.",
         ),
         (
-            lambda: rw.add_negatives(make([1, 1], positions=[1, 1]), 0.5),
+            lambda: rw.data.add_negatives(make([1, 1], positions=[1, 1]), 0.5),
             "negatives cannot join lists that were displayed to a user: they have no position. "
             "Hint: add negatives before clicks are simulated, or to data without positions and propensities.",
         ),
-        (lambda: rw.add_negatives(make([1, 1]), -0.5), "fraction must be a number in [0, 1000]: got -0.5."),
-        (lambda: rw.flip_labels(make([2]), 1.5), "fraction must be a number in [0, 1]: got 1.5."),
+        (lambda: rw.data.add_negatives(make([1, 1]), -0.5), "fraction must be a number in [0, 1000]: got -0.5."),
+        (lambda: rw.data.flip_labels(make([2]), 1.5), "fraction must be a number in [0, 1]: got 1.5."),
         (
-            lambda: rw.flip_labels(make([2]), 0.5, (0.5, 0.4)),
+            lambda: rw.data.flip_labels(make([2]), 0.5, (0.5, 0.4)),
             "the flip probabilities must add up to 1: got (0.5, 0.4) with a sum of 0.9.",
         ),
         (
-            lambda: rw.flip_labels(make([2]), 0.5, (1.2, -0.2)),
+            lambda: rw.data.flip_labels(make([2]), 0.5, (1.2, -0.2)),
             "each of the flip probabilities must be a number in [0, 1]: got 1.2.",
         ),
-        (lambda: rw.flip_labels(make([2]), 0.5, ()), "there must be at least one of the flip probabilities: got ()."),
         (
-            lambda: rw.flip_labels(make([2, 1], [1, 0, 2], ["a", "b"]), 0.5, (0.5, 0.5)),
+            lambda: rw.data.flip_labels(make([2]), 0.5, ()),
+            "there must be at least one of the flip probabilities: got ().",
+        ),
+        (
+            lambda: rw.data.flip_labels(make([2, 1], [1, 0, 2], ["a", "b"]), 0.5, (0.5, 0.5)),
             "labels must be the grades 0 to 1, as there are 2 flip probabilities: got 2 at row 2 (query 'b'). "
             "Hint: give one probability for each grade; make real-valued labels grades first, or use binarize.",
         ),
         (
-            lambda: rw.flip_labels(make([2], [0, 0.5]), 0.5),
+            lambda: rw.data.flip_labels(make([2], [0, 0.5]), 0.5),
             "labels must be the grades 0 to 4, as there are 5 flip probabilities: got 0.5 at row 1 (query number 0). "
             "Hint: give one probability for each grade; make real-valued labels grades first, or use binarize.",
         ),
         (
-            lambda: rw.flip_labels(make([2]), 0.5, grades=6),
+            lambda: rw.data.flip_labels(make([2]), 0.5, grades=6),
             "there must be a flip probability for every grade: got 5 probabilities for 6 grades. "
             "Hint: pass one probability for each grade.",
         ),
         (
-            lambda: rw.flip_labels(make([2]), 0.5, grades=1),
+            lambda: rw.data.flip_labels(make([2]), 0.5, grades=1),
             "grades must be a whole number of at least 2: got 1.",
         ),
         (
-            lambda: rw.flip_labels(make([2]), 0.5, (0.0, 0.0, 1.0)),
+            lambda: rw.data.flip_labels(make([2]), 0.5, (0.0, 0.0, 1.0)),
             "the first 2 flip probabilities must not all be zero: got (0.0, 0.0, 1.0). "
             "Hint: labels here are the grades 0 to 1: make one of them likely.",
         ),
@@ -212,7 +215,7 @@ def test_errors(call, sentence):
 
 def test_negatives_were_judged_for_other_queries_only():
     data = make([2, 3]).with_(labels=[1, 0, 2, 1, 0], judged=[1, 1, 1, 1, -1])
-    longer = rw.add_negatives(data, 1.0, seed=3)
+    longer = rw.data.add_negatives(data, 1.0, seed=3)
     assert longer.judged is not None
     added = np.concatenate([longer.offsets[q] + np.arange(data.sizes[q], longer.sizes[q]) for q in range(2)])
     assert (longer.judged[added] == 0).all()

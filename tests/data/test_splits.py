@@ -91,16 +91,16 @@ def test_data_without_ids_splits_by_number_and_keeps_it():
 
 def test_trials_are_independent_lazy_and_begin_with_the_split():
     data = make(range(40))
-    first, second, third = rw.trials(data, 3, seed=9)
+    first, second, third = rw.data.trials(data, 3, seed=9)
     assert names(*first) == names(*rw.split(data, seed=9))
     one, two, three = names(first[0], second[0], third[0])
     assert one != two != three
     # The second trial is the same however many there are, and a billion cost nothing until they are asked for.
-    again = next(itertools.islice(rw.trials(data, 10**9, seed=9), 1, None))
+    again = next(itertools.islice(rw.data.trials(data, 10**9, seed=9), 1, None))
     assert names(*rw.split(data, seed=9, trial=2)) == names(*third)
     np.testing.assert_array_equal(again[2].query_ids, second[2].query_ids)
     # Overlap of two test parts of 8 out of 40 is hypergeometric with mean 1.6, sd 1.03: 300 pairs have mean 1.6 ± .06.
-    tests = [names(*trial)[2] for trial in rw.trials(data, 301)]
+    tests = [names(*trial)[2] for trial in rw.data.trials(data, 301)]
     overlap = np.mean([len(one & two) for one, two in itertools.pairwise(tests)])
     assert abs(overlap - 1.6) < 5 * 0.06
 
@@ -157,10 +157,10 @@ def test_folds_turn_the_parts_as_letor_does(n):
             "n, the number of folds, must be a whole number of at least 1: got 2.5.",
         ),
         (
-            lambda data: rw.trials(data, 0),
+            lambda data: rw.data.trials(data, 0),
             "n, the number of trials, must be a whole number of at least 1: got 0.",
         ),
-        (lambda data: rw.trials(data, 1, seed=-1), "seed must be a whole number of at least 0: got -1."),
+        (lambda data: rw.data.trials(data, 1, seed=-1), "seed must be a whole number of at least 0: got -1."),
         (lambda data: rw.split(data, seed=-1), "seed must be a whole number of at least 0: got -1."),
     ],
 )

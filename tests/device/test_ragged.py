@@ -19,7 +19,7 @@ def test_rows_of_selected_queries():
     ragged, numbers, rows = lists.rows(np.array([2, 0, 2]))
     assert ragged.host.tolist() == ragged.offsets.tolist() == [0, 1, 4, 5]
     assert rows.tolist() == [5, 0, 1, 2, 5]
-    assert ragged.spread(numbers).tolist() == [2, 0, 0, 0, 2]
+    assert ragged.to_documents(numbers).tolist() == [2, 0, 0, 0, 2]
     assert lists.rows(np.array([], int))[2].tolist() == []
 
 

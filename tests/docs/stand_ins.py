@@ -48,7 +48,7 @@ def sets(folder: Path) -> None:
         place = folder / "MQ2008" / f"Fold{fold}"
         place.mkdir(parents=True, exist_ok=True)
         for name, part in zip(("train", "vali", "test"), rw.split(rows(), (0.6, 0.2, 0.2), seed=fold), strict=True):
-            rw.write_letor(part, place / f"{name}.txt", force=True)
+            rw.data.write_letor(part, place / f"{name}.txt", force=True)
 
 
 def _provide(word: str, home: Path) -> None:
@@ -56,10 +56,12 @@ def _provide(word: str, home: Path) -> None:
     if path.exists():
         return
     makers: dict[str, Callable[[Path], object]] = {
-        **dict.fromkeys(("qrels.txt", "qrels.txt.gz"), lambda to: rw.write_qrels(rows(), to)),
+        **dict.fromkeys(("qrels.txt", "qrels.txt.gz"), lambda to: rw.trec.write_qrels(rows(), to)),
         **dict.fromkeys(("run.txt", "bm25.gz", "bm25.run", "net.run"), _run),
-        **dict.fromkeys(("new.run", "old.run"), lambda to: rw.write_run(_scores_of(to.stem), rows(), to, tag=to.stem)),
-        "llm.qrels": lambda to: rw.write_qrels(rows(), to),
+        **dict.fromkeys(
+            ("new.run", "old.run"), lambda to: rw.trec.write_run(_scores_of(to.stem), rows(), to, tag=to.stem)
+        ),
+        "llm.qrels": lambda to: rw.trec.write_qrels(rows(), to),
         "graded.csv": _graded,
         "interleaved.csv": _interleaved,
         "ratings.csv": _ratings,
@@ -80,7 +82,7 @@ def _provide(word: str, home: Path) -> None:
         "letor": sets,
         **dict.fromkeys(("a.txt", "b.txt", "scores.txt"), lambda to: np.savetxt(to, _scores())),
         **{f"{name}{ending}": _data for name in ("train", "valid", "test", "all", "served") for ending in _ENDINGS},
-        "more.txt": lambda to: rw.write_letor(rows().with_(query_ids=np.arange(1, 41)), to),
+        "more.txt": lambda to: rw.data.write_letor(rows().with_(query_ids=np.arange(1, 41)), to),
         "judged.csv": lambda to: to_frame(rows().with_(query_ids=np.arange(40))).drop("document").write_csv(to),
         **dict.fromkeys(("rows.csv", "new.csv"), _table),
         **dict.fromkeys(("products.csv", "test.csv"), _products),
@@ -123,7 +125,9 @@ def _interleaved(path: Path) -> None:
     shown = [
         (key, query, document, int(place == 0))
         for key, query in enumerate(lists["new"])
-        for place, document in enumerate(rw.interleave(lists["new"][query], lists["old"][query], key=key).ranking)
+        for place, document in enumerate(
+            rw.judging.interleave(lists["new"][query], lists["old"][query], key=key).ranking
+        )
     ]
     pl.DataFrame(shown, schema=["key", "query", "document", "clicked"], orient="row").write_csv(path)
 
@@ -133,7 +137,7 @@ def _data(path: Path) -> None:
 
 
 def _run(path: Path) -> None:
-    rw.write_run(_scores() + len(path.stem) * rows().features[:, 1], rows(), path, tag=path.stem)
+    rw.trec.write_run(_scores() + len(path.stem) * rows().features[:, 1], rows(), path, tag=path.stem)
 
 
 def _table(path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from rankwise.cli.app import app, imports_first
-from rankwise.experiments.reproduce import described
+from rankwise.experiments.reproduce import experiment_spec
 from tests.cli.running import run
 from tests.docs import commands, stand_ins
 from tests.docs.commands import PAGES, ROOT, Command
@@ -76,7 +76,7 @@ def test_commands_that_are_not_run_are_parsed(page: Path):
     for command in commands.blocks(page):
         parse(command)
         if command.why_not and command.words[0] == "reproduce":
-            described(command.words[1])
+            experiment_spec(command.words[1])
     for command in commands.sentences(page):
         known = {name for option in found(command.words)[0].params for name in (*option.opts, *option.secondary_opts)}
         for word in command.words:

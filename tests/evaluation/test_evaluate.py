@@ -15,7 +15,7 @@ from scipy import stats
 import rankwise as rw
 from rankwise.metrics import metric
 from rankwise.statistics import tables
-from rankwise.statistics.tables import Cell, Table
+from rankwise.statistics.tables import Table, TableCell
 
 NAN = float("nan")
 
@@ -108,7 +108,7 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
     rng = np.random.default_rng(3)
     covered = []
     for seed in range(400):
-        evaluation = rw.Evaluation({"m": rng.beta(2, 6, 80)}, range(80), confidence=0.9, resamples=400, seed=seed)
+        evaluation = rw.Evaluation({"m": rng.beta(2, 6, 80)}, range(80), level=0.9, resamples=400, seed=seed)
         low, high = evaluation.interval["m"]
         covered.append(low <= 0.25 <= high)
     assert 0.85 < np.mean(covered) < 0.94
@@ -226,7 +226,7 @@ def test_frame_without_ids_numbers_the_queries():
 
 
 def test_it_prints_as_a_table_and_shows_in_notebooks():
-    evaluation = rw.Evaluation({"ap": [0.5, 0.5, NAN], "ndcg@10": [0.25, 0.25, 0.25]}, range(3), confidence=0.9)
+    evaluation = rw.Evaluation({"ap": [0.5, 0.5, NAN], "ndcg@10": [0.25, 0.25, 0.25]}, range(3), level=0.9)
     assert repr(evaluation) == (
         "metric     mean  90% interval      scored  skipped\n"
         "ap       0.5000  –                      2        1\n"
@@ -235,8 +235,6 @@ def test_it_prints_as_a_table_and_shows_in_notebooks():
         "The same value on every query (ndcg@10): the interval allows for other values, not seen\n"
         "in so few."
     )
-    assert "<td" in evaluation._repr_html_()
-    assert "0.2500" in evaluation._repr_html_()
 
 
 def test_evaluations_are_frozen():
@@ -264,7 +262,7 @@ REFUSALS: dict[str, Any] = {
     "ndcg@10 scores no query: got 60 queries without a": lambda s, d: rw.evaluate(s, d.with_(labels=np.zeros(s.size))),
     "an evaluation needs at least one metric. Hint: for example": lambda s, d: rw.evaluate(s, d, []),
     "unknown metric: got 'ndgc'": lambda s, d: rw.evaluate(s, d, "ndgc"),
-    "confidence must be a number in (0, 1): got 1.0": lambda s, d: rw.evaluate(s, d, confidence=1.0),
+    "level must be a number in (0, 1): got 1.0": lambda s, d: rw.evaluate(s, d, level=1.0),
     "resamples must be a whole number of at least 1: got 0": lambda s, d: rw.evaluate(s, d, resamples=0),
     "seed must be a whole number of at least 0: got -1": lambda s, d: rw.evaluate(s, d, seed=-1),
     "values of ap must be one number per query: got shape (1,)": lambda s, d: rw.Evaluation({"ap": [0.1]}, ["a", "b"]),
@@ -285,7 +283,11 @@ def test_refusals(sentence):
 
 TABLE = Table(
     header=("", "system", "m_1"),
-    rows=(("a", "x|y_z", Cell("0.5", "bc")), ("b", "50% & <more>", Cell("−0.6", best=True)), ("c", "日本", "–")),
+    rows=(
+        ("a", "x|y_z", TableCell("0.5", "bc")),
+        ("b", "50% & <more>", TableCell("−0.6", best=True)),
+        ("c", "日本", "–"),
+    ),
     align="llr",
     notes=("A note.",),
 )
@@ -323,7 +325,7 @@ def test_numbers():
     assert tables.probability(NAN) == tables.interval(NAN, 1.0) == "–"
     assert tables.labels(3) == ["a", "b", "c"]
     assert tables.labels(30)[28:] == ["29", "30"]
-    assert tables.raised(tables.joined(["2", "13"])) == "²˒¹³"
+    assert tables.raised(tables.join_marks(["2", "13"])) == "²˒¹³"
 
 
 @pytest.mark.parametrize("text", ["=1", "+a", "-a", "@SUM(A1)", "\t=1", "\r=1", "-1+2", "-", "=", "+", "-2.5.1", "-e5"])

@@ -9,9 +9,10 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.evaluation.rankings import read_ranking
+from rankwise.evaluation.score_files import read_ranking
 from rankwise.metrics import conventions, metric
 from tests import shared
+from tests.refusals import refusal, refuses
 
 RUN = "q1 Q0 d1 1 0.5 mine\nq2 Q0 d9 1 3 mine\nq1\tQ0\td2\t2\t 0.4\tmine and words\n"
 QRELS = "q1 0 d2 1\nq1 0 d3 2\nq1 0 d1 -1\nq2 0 d8 0\nq3 0 d1 1\n"
@@ -24,7 +25,7 @@ def files(tmp_path):
     return tmp_path
 
 
-judge: Any = rw.judge
+judge: Any = rw.trec.join
 
 
 def data(**columns):
@@ -33,24 +34,24 @@ def data(**columns):
 
 
 def test_read_run(files):
-    run = rw.read_run(files / "run")
+    run = rw.trec.read_run(files / "run")
     assert run.rows() == [("q1", "d1", 0.5, "mine"), ("q2", "d9", 3.0, "mine"), ("q1", "d2", 0.4, "mine")]
     assert run.columns == ["query", "document", "score", "tag"]
 
 
 def test_read_qrels(files):
-    assert rw.read_qrels(files / "qrels").rows()[:3] == [("q1", "d2", 1), ("q1", "d3", 2), ("q1", "d1", -1)]
+    assert rw.trec.read_qrels(files / "qrels").rows()[:3] == [("q1", "d2", 1), ("q1", "d3", 2), ("q1", "d1", -1)]
 
 
 def test_blank_lines_carriage_returns_quotes_odd_bytes_and_no_last_newline(tmp_path):
     (tmp_path / "run").write_bytes(b'\r\nq1 Q0 "d 1 0.5 t\r\n\n  q1 Q0 d 1 1e-3 \xff')
-    assert rw.read_run(tmp_path / "run").rows() == [("q1", '"d', 0.5, "t"), ("q1", "d", 0.001, "�")]
+    assert rw.trec.read_run(tmp_path / "run").rows() == [("q1", '"d', 0.5, "t"), ("q1", "d", 0.001, "�")]
 
 
 @pytest.mark.parametrize("form", ["polars", "lazy", "pandas", "arrow", "dictionaries", "files"])
 def test_a_run_is_evaluated_by_qrels_in_every_form(files, form):
-    run: Any = rw.read_run(files / "run")
-    qrels: Any = rw.read_qrels(files / "qrels")
+    run: Any = rw.trec.read_run(files / "run")
+    qrels: Any = rw.trec.read_qrels(files / "qrels")
     scores, joined = judge(run, qrels)
     expected = rw.evaluate(scores, joined, ["rr", "ndcg@5"]).mean
     if form == "files":
@@ -72,8 +73,7 @@ def test_a_model_and_scores_are_evaluated_on_a_table_with_labels():
     expected = rw.evaluate(table["x"].to_numpy(), rw.RankingDataset.from_frame(table), "rr").mean
     assert rw.evaluate(table["x"].to_numpy(), table, "rr").mean == expected
     assert rw.evaluate(lambda features: features[:, 0], table.to_pandas(), "rr").mean == expected
-    with pytest.raises(ValueError, match="scores are evaluated on a RankingDataset: got list"):
-        rw.evaluate([1.0], [1.0])  # type: ignore[call-overload]
+    refuses(lambda: rw.evaluate([1.0], [1.0]), what="scores are evaluated on a RankingDataset", got="list")  # type: ignore[call-overload]
 
 
 def test_judge(files):
@@ -135,7 +135,7 @@ def test_judge_all_topics(files):
 
 def test_judge_takes_frames_and_dictionaries_alike(files):
     from_files = judge(files / "run", files / "qrels")
-    from_frames = judge(rw.read_run(files / "run"), rw.read_qrels(files / "qrels"))
+    from_frames = judge(rw.trec.read_run(files / "run"), rw.trec.read_qrels(files / "qrels"))
     nested = {"q1": {"d1": 0.5, "d2": 0.4}, "q2": {"d9": 3}}
     judged = {"q1": {"d2": 1, "d3": 2, "d1": -1}, "q2": {"d8": 0}, "q3": {"d1": 1}}
     for scores, joined in (from_frames, judge(nested, judged)):
@@ -158,10 +158,10 @@ def test_grades_need_not_be_whole_outside_files():
 
 def test_written_run_reads_back_and_ranks_as_trec_eval_does(tmp_path):
     scores = [0.1, 1 / 3, 1 / 3, -np.inf]
-    path = rw.write_run(scores, data(), tmp_path / "run.txt", tag="mine")
+    path = rw.trec.write_run(scores, data(), tmp_path / "run.txt", tag="mine")
     third = repr(1 / 3)
     assert path.read_text() == f"a Q0 z 1 {third} mine\na Q0 y 2 {third} mine\na Q0 x 3 0.1 mine\n"
-    assert rw.read_run(path)["score"].to_list() == [1 / 3, 1 / 3, 0.1]
+    assert rw.trec.read_run(path)["score"].to_list() == [1 / 3, 1 / 3, 0.1]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
@@ -171,8 +171,8 @@ def test_round_trip_keeps_every_metric(tmp_path, suffix):
     n = int(sizes.sum())
     original = rw.RankingDataset.from_sizes(np.zeros((n, 1)), rng.integers(0, 4, n), sizes)  # no ids of any kind
     scores = rng.integers(0, 5, n).astype(float)  # with ties
-    run = rw.write_run(scores, original, tmp_path / f"run{suffix}")
-    qrels = rw.write_qrels(original, tmp_path / f"qrels{suffix}")
+    run = rw.trec.write_run(scores, original, tmp_path / f"run{suffix}")
+    qrels = rw.trec.write_qrels(original, tmp_path / f"qrels{suffix}")
     again, judged = judge(run, qrels)
     assert judged.query_ids.tolist() == [str(q) for q in range(30)]
     for text in ("ndcg@5", "ap", "err"):
@@ -181,12 +181,10 @@ def test_round_trip_keeps_every_metric(tmp_path, suffix):
 
 
 def test_nothing_is_overwritten_unasked(tmp_path):
-    path = rw.write_qrels(data(), tmp_path / "qrels")
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
-        rw.write_qrels(data(), path)
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
-        rw.write_run([1, 2, 3, 4], data(), path)
-    assert rw.write_run([1, 2, 3, 4], data(), path, force=True).read_text().startswith("a Q0 z 1 3.0")
+    path = rw.trec.write_qrels(data(), tmp_path / "qrels")
+    refuses(lambda: rw.trec.write_qrels(data(), path), FileExistsError, what="…exists already and is kept")
+    refuses(lambda: rw.trec.write_run([1, 2, 3, 4], data(), path), FileExistsError, what="…exists already and is kept")
+    assert rw.trec.write_run([1, 2, 3, 4], data(), path, force=True).read_text().startswith("a Q0 z 1 3.0")
 
 
 @pytest.mark.parametrize(
@@ -207,11 +205,11 @@ def test_broken_lines_of_a_run(tmp_path, line, sentence):
     path = tmp_path / "run"
     path.write_text(RUN + line + "\n")
     with pytest.raises(ValueError, match=sentence) as caught:
-        rw.read_run(path)
+        rw.trec.read_run(path)
     assert str(path) in str(caught.value)
     assert "errors='skip'" in str(caught.value)
     with pytest.warns(UserWarning, match="left out 1 broken line; the first is line 4 of"):
-        assert rw.read_run(path, errors="skip").height == 3
+        assert rw.trec.read_run(path, errors="skip").height == 3
 
 
 @pytest.mark.parametrize("line", ["q1 0 d7", "q1 0 d7 1.5", "q1 0 d7 1 more", "q1 0 d7 yes"])
@@ -219,80 +217,82 @@ def test_broken_lines_of_qrels(tmp_path, line):
     path = tmp_path / "qrels"
     path.write_text(QRELS + line + "\n")
     with pytest.raises(ValueError, match=f"'query 0 document grade' with a whole grade: got '{line}' at line 6 of"):
-        rw.read_qrels(path)
+        rw.trec.read_qrels(path)
 
 
 @pytest.mark.parametrize(
-    ("call", "sentence"),
+    ("call", "fields"),
     [
-        (lambda p: rw.read_run(p / "empty"), "the file has no lines that can be read: .*empty. Hint: each must read"),
         (
-            lambda p: rw.read_run(p / "run", errors="ignore"),
-            r"unknown way to treat broken lines \(errors\): got 'ignore'",
+            lambda p: rw.trec.read_run(p / "empty"),
+            {"what": "the file has no lines that can be read", "where": "…empty", "hint": "each must read…"},
+        ),
+        (
+            lambda p: rw.trec.read_run(p / "run", errors="ignore"),
+            {"what": "unknown way to treat broken lines (errors)", "got": "'ignore'"},
         ),
         (
             lambda p: judge({"x": {"d": 1}}, {"y": {"d": 1}}),
-            "no query in common: got 'x' in the run, 'y' in the qrels",
+            {"what": "run and qrels have no query in common", "got": "'x' in the run, 'y' in the qrels"},
         ),
         (
             lambda p: judge([1, 2], {"y": {"d": 1}}),
-            "run must be a path, a table with columns query, .*: got list",
+            {"what": "run must be a path, a table with columns query,…", "got": "list"},
         ),
-        (lambda p: judge({"y": 3}, {"y": {"d": 1}}), "run must be .* nested dictionaries: got dict"),
+        (lambda p: judge({"y": 3}, {"y": {"d": 1}}), {"what": "run must be …nested dictionaries", "got": "dict"}),
         (
             lambda p: judge(pl.DataFrame({"query": [1.0], "document": ["d"], "score": [1]}), {"1": {"d": 1}}),
-            "column of the query must hold integers or strings: got 1.0, Float64 at row 0",
+            {"what": "the column of the query must hold integers or strings", "got": "1.0, Float64", "where": "row 0"},
         ),
         (
             lambda p: judge(pl.DataFrame({"query": ["y"], "document": [None], "score": [1]}), {"y": {"d": 1}}),
-            "the document must be known in every row of the run: got null at row 0",
+            {"what": "the document must be known in every row of the run", "got": "null", "where": "row 0"},
         ),
         (
             lambda p: judge(pl.DataFrame({"query": ["y"], "document": ["d"], "score": ["x"]}), {"y": {"d": 1}}),
-            "every score must be finite: got no number at document 'd'",
+            {"what": "every score must be finite", "got": "no number", "where": "document 'd' of query 'y'"},
         ),
-        (lambda p: judge(pl.DataFrame({"q": [1]}), {"y": {"d": 1}}), r"run must be .*: got columns q\."),
+        (lambda p: judge(pl.DataFrame({"q": [1]}), {"y": {"d": 1}}), {"what": "run must be…", "got": "columns q"}),
         (
             lambda p: judge({"y": {"d": 1}}, {"y": {"d": np.nan}}),
-            "every grade must be finite: got nan at document 'd' of",
+            {"what": "every grade must be finite", "got": "nan", "where": "document 'd' of query 'y'"},
         ),
         (
             lambda p: judge(pl.DataFrame({"query": [1, 1], "document": [2, 2], "score": [1, 3]}), {"1": {"2": 1}}),
-            "only once under a query of the run: got document '2' again at query '1'",
+            {"what": "…only once under a query of the run", "got": "document '2' again", "where": "query '1'"},
         ),
-        (lambda p: rw.write_run([1, 2, 3], data(), p / "x"), "scores must be one number per document"),
+        (lambda p: rw.trec.write_run([1, 2, 3], data(), p / "x"), {"what": "scores must be one number per document"}),
         (
-            lambda p: rw.write_run([1, 2, 3, 4], data(), p / "x", tag="two words"),
-            "a tag in TREC files must be text without",
-        ),
-        (
-            lambda p: rw.write_qrels(data(query_ids=["a b", "c"]), p / "x"),
-            "query id in TREC files must be .* got 'a b'",
+            lambda p: rw.trec.write_run([1, 2, 3, 4], data(), p / "x", tag="two words"),
+            {"what": "a tag in TREC files must be text without blanks"},
         ),
         (
-            lambda p: rw.write_qrels(data(document_ids=["", "b", "c", "d"]), p / "x"),
-            "document id in TREC files .* got ''",
+            lambda p: rw.trec.write_qrels(data(query_ids=["a b", "c"]), p / "x"),
+            {"what": "a query id in TREC files must be text without blanks", "got": "'a b'"},
         ),
         (
-            lambda p: rw.write_qrels(data(document_ids=["x", "y", "x", "x"]), p / "x"),
-            "only once under a query: got 'x' at query 'a'. Hint: give every document",
+            lambda p: rw.trec.write_qrels(data(document_ids=["", "b", "c", "d"]), p / "x"),
+            {"what": "a document id in TREC files must be text without blanks"},
         ),
         (
-            lambda p: rw.write_qrels(data().with_(labels=[0, 1, 0.5, 0]), p / "x"),
-            r"qrels hold whole grades: got label 0.5 at row 2 \(query 'a'\)",
+            lambda p: rw.trec.write_qrels(data(document_ids=["x", "y", "x", "x"]), p / "x"),
+            {"what": "…only once under a query", "got": "'x'", "where": "query 'a'", "hint": "give every document…"},
+        ),
+        (
+            lambda p: rw.trec.write_qrels(data().with_(labels=[0, 1, 0.5, 0]), p / "x"),
+            {"what": "qrels hold whole grades", "got": "label 0.5", "where": "row 2 (query 'a')"},
         ),
     ],
 )
-def test_refusals(files, call, sentence):
+def test_refusals(files, call, fields):
     (files / "empty").write_text("\n\n")
-    with pytest.raises(ValueError, match=sentence):
-        call(files)
+    refuses(lambda: call(files), **fields)
     assert not (files / "x").exists()
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
-        rw.read_run(tmp_path / "nothing")
+        rw.trec.read_run(tmp_path / "nothing")
 
 
 def measures(level: int = 1):
@@ -343,13 +343,13 @@ def test_numbers_are_trec_evals(expected, run, qrels, all_topics, level, compare
 def test_words_after_the_tag_are_no_error():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert rw.read_run(shared.data("trec-eval-test/results.trunc.gz")).height == 584
+        assert rw.trec.read_run(shared.data("trec-eval-test/results.trunc.gz")).height == 584
 
 
 def test_five_columns_are_strata_or_probabilities(tmp_path):
     (tmp_path / "strata").write_text("1 0 d1 2 1\n1 0 33 1 -1\n2 0 d1 1 0\n")
     (tmp_path / "prels").write_text("\n1 GX-1 2 1 0.25\n1 GX-2 0 0 0\n2 GX-1 1 2 1\n")
-    strata, prels = rw.read_qrels(tmp_path / "strata"), rw.read_qrels(tmp_path / "prels")
+    strata, prels = rw.trec.read_qrels(tmp_path / "strata"), rw.trec.read_qrels(tmp_path / "prels")
     assert strata.rows() == [("1", "d1", "2", 1), ("1", "33", "1", -1), ("2", "d1", "1", 0)]
     assert strata.columns == ["query", "document", "stratum", "grade"]
     assert prels.rows() == [("1", "GX-1", 2, 0.25), ("1", "GX-2", 0, 0.0), ("2", "GX-1", 1, 1.0)]
@@ -380,7 +380,7 @@ def test_five_columns_are_strata_or_probabilities(tmp_path):
 def test_five_columns_that_are_neither_are_rejected(text, form, tmp_path):
     (tmp_path / "qrels").write_text(text)
     with pytest.raises(ValueError, match=f"a line must read '{form}' with a whole grade"):
-        rw.read_qrels(tmp_path / "qrels")
+        rw.trec.read_qrels(tmp_path / "qrels")
 
 
 def test_a_run_on_data_keeps_strata_and_probabilities(files):
@@ -400,12 +400,12 @@ DIVERSITY = "1 1 d1 1\n1 2 d1 0\n1 2 d2 2\n1 1 d3 -2\n2 a-b d1 1\n"
 def test_qrels_with_subtopics_become_labels_by_name(tmp_path) -> None:
     path = tmp_path / "qrels.txt"
     path.write_text(DIVERSITY)
-    with pytest.raises(ValueError, match="only once under a query: got '1 2 d1 0' at line 2.*aspects=True"):
-        rw.read_qrels(path)
-    qrels = rw.read_qrels(path, aspects=True)
+    with refusal(what="…only once under a query", got="'1 2 d1 0'", where="line 2…", hint="…aspects=True"):
+        rw.trec.read_qrels(path)
+    qrels = rw.trec.read_qrels(path, aspects=True)
     assert qrels.columns == ["query", "aspect", "document", "grade"]
     data: Any
-    scores, data = rw.judge({"1": {"d2": 3.0, "d9": 2.0, "d1": 1.0}, "2": {"d1": 1.0}}, qrels)
+    scores, data = rw.trec.join({"1": {"d2": 3.0, "d9": 2.0, "d1": 1.0}, "2": {"d1": 1.0}}, qrels)
     assert data.document_ids.tolist() == ["d2", "d9", "d1", "d3", "d1"]
     assert data.labels.tolist() == [2.0, 0.0, 1.0, 0.0, 1.0]
     assert data.judged.tolist() == [1, 0, 1, -1, 1]
@@ -415,8 +415,8 @@ def test_qrels_with_subtopics_become_labels_by_name(tmp_path) -> None:
         "aspect_2": [2.0, 0.0, 0.0, 0.0, 0.0],
     }
     assert rw.evaluate(scores, data, ["strec@1"])["strec@1"].tolist() == [0.5, 1.0]
-    with pytest.raises(ValueError, match="two aspects have one name as labels: got 'a_b' for a_b"):
-        rw.judge({"2": {"d1": 1.0}}, pl.concat([qrels, qrels[-1:].with_columns(aspect=pl.lit("a_b"))]))
+    with refusal(what="two aspects have one name as labels", got="'a_b' for a_b"):
+        rw.trec.join({"2": {"d1": 1.0}}, pl.concat([qrels, qrels[-1:].with_columns(aspect=pl.lit("a_b"))]))
     path.write_text(DIVERSITY + "1 2 d1 1\n")
-    with pytest.raises(ValueError, match="only once under a query: got '1 2 d1 1' at line 6"):
-        rw.read_qrels(path, aspects=True)
+    with refusal(what="a document may stand only once under a query", got="'1 2 d1 1'", where="line 6…"):
+        rw.trec.read_qrels(path, aspects=True)

@@ -68,7 +68,7 @@ def test_its_own_expected_outputs(
     file: str, qrels: str, run: str, all_topics: bool, most: int | None, level: int
 ) -> None:
     folder = shared.data("trec-eval-test")
-    scores, data = rw.judge(folder / f"{run}.gz", folder / f"{qrels}.gz", all_topics=all_topics)
+    scores, data = rw.trec.join(folder / f"{run}.gz", folder / f"{qrels}.gz", all_topics=all_topics)
     scores = scores.copy()
     if most:  # -M: rows are in ranked order, and only the first of each query count as retrieved
         place = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
@@ -106,7 +106,7 @@ def random_files() -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int
 
 def test_random_runs_against_pytrec_eval(random_files) -> None:
     run, qrels = random_files
-    scores, data = rw.judge(run, qrels)
+    scores, data = rw.trec.join(run, qrels)
     measures = ["map", "P.5,10", "recall.5,20", "recip_rank", "ndcg", "ndcg_cut.3,10,100", "success.1,5", "map_cut.7"]
     measures += ["Rprec", "bpref", "infAP", "set_P", "set_recall", *COUNTS]
     for level in (1, 3):
@@ -126,7 +126,7 @@ def in_strict_order(run):
 
 def agree(measures, run, qrels, tolerance: float) -> None:
     """Hold metrics of ir_measures' own names to its numbers, query by query."""
-    scores, data = rw.judge(run, qrels)
+    scores, data = rw.trec.join(run, qrels)
     topics = data.query_ids.tolist()  # type: ignore[union-attr]
     for measure in measures:
         ours = dict(zip(topics, rw.metric(measure)(scores, data.labels, data.offsets, data.judged), strict=True))
@@ -160,7 +160,7 @@ def test_random_runs_against_ir_measures(random_files) -> None:
 def test_gains_against_ir_measures(random_files) -> None:
     run, qrels = random_files
     strict = in_strict_order(run)
-    scores, data = rw.judge(strict, qrels)
+    scores, data = rw.trec.join(strict, qrels)
     ours = rw.metric("ndcg(gain=(0, 2, 5, 9, 11), empty=0)@10")(scores, data.labels, data.offsets)
     measure = ir_measures.nDCG(gains={1: 2, 2: 5, 3: 9, 4: 11}) @ 10
     theirs = {one.query_id: one.value for one in ir_measures.iter_calc([measure], qrels, strict)}
@@ -195,7 +195,7 @@ def test_random_runs_against_ranx(random_files) -> None:
     run, qrels = random_files
     strict = in_strict_order(run)
     positive = {q: {d: max(grade, 0) for d, grade in row.items()} for q, row in qrels.items()}  # it knows no others
-    scores, data = rw.judge(strict, positive)
+    scores, data = rw.trec.join(strict, positive)
     command, plain = [sys.executable, "-c", THEIRS], environment(NUMBA_DISABLE_JIT="1")
     asked = json.dumps([strict, positive, list(RANX)])
     done = subprocess.run(command, input=asked, capture_output=True, text=True, env=plain, check=False)

@@ -15,7 +15,7 @@ SMALL = ("--trials", 1, "--set", "queries=10", "--no-progress")
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    rw.write_parquet(rw.synthetic(n_queries=6, n_docs=5, n_features=2, seed=1), "rows.parquet")
+    rw.data.write_parquet(rw.synthetic(n_queries=6, n_docs=5, n_features=2, seed=1), "rows.parquet")
     Path("ratings.csv").write_text("user,item,rating\n" + "".join(f"{n % 5},{n},5\n" for n in range(50)))
 
 

@@ -12,13 +12,13 @@ import pytest
 
 import rankwise as rw
 from rankwise.data.synthetic.ratings import synthetic_ratings
-from rankwise.experiments.keys import method
 from rankwise.experiments.running import run as engine
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
 from rankwise.experiments.running.sources import Source
 from rankwise.experiments.running.store import Store
 from rankwise.experiments.running.trials import cells_of, parts_of
 from rankwise.experiments.spec import Spec, find_spec, recipes
+from rankwise.experiments.spec_types import method
 from rankwise.experiments.summary import all_tables
 from rankwise.models.nets import presets
 from rankwise.papers.claims import claims, figures
@@ -221,7 +221,7 @@ def test_the_level_is_the_number_of_negatives_for_each_relevant_item(tmp_path):
             np.testing.assert_array_equal(part.sizes, (1 + cell.level) * relevant)
         ranker: Any = spec.ranker_of("none", cell.source.name, cell.level).build(cell.defaults)
         assert ranker.negatives == cell.level
-        assert isinstance(train, rw.Interactions)
+        assert isinstance(train, rw.recommend.Interactions)
     results = engine.run(spec, tmp_path, jobs=1, estimate=False)
     assert set(results.queries["level"]) == {1.0, 3.0}
     rows = results.queries
@@ -230,7 +230,7 @@ def test_the_level_is_the_number_of_negatives_for_each_relevant_item(tmp_path):
     # The numbers are those of the public interface.
     seed = seed_of(0, 0)
     train, valid, test = ratings_of(spec, 0)
-    ranker = rw.FactorizationRanker(
+    ranker = rw.recommend.FactorizationRanker(
         "bounded(smooth_rbp)", negatives=3, learning_rate=0.01, epochs=2, seed=seed, metrics="nrbp(p=0.95)", threads=1
     ).fit(train, valid.dataset(3, seed=seed))
     expected = rw.evaluate(ranker, test.dataset(3, seed=seed), ["nrbp(p=0.95)"])["nrbp(p=0.95)"]
@@ -329,7 +329,7 @@ def test_a_net_recipe_gives_the_numbers_of_the_public_interface(tmp_path):
     spec = spec.changed({"methods": {name: spec.methods[name] for name in names}})
     results = engine.run(spec, tmp_path, jobs=1, estimate=False)
     data = rw.synthetic(n_queries=60, n_features=6, n_docs=10)
-    train, valid, test = list(rw.trials(data, 2))[1]
+    train, valid, test = list(rw.data.trials(data, 2))[1]
     settings: dict[str, Any] = {
         "hidden": (8, 4),
         "epochs": 2,

@@ -19,6 +19,7 @@ from rankwise.experiments.verdicts import verdicts
 from rankwise.papers.claims import PAPERS
 from rankwise.statistics import tables
 from tests import tiers
+from tests.refusals import refusal, refuses
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "results"
@@ -43,8 +44,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = {"rounds": 5, "leaves": 4, "min_documents": 5, "threads": 1}
     small: dict[str, Any] = {"quick": True, "jobs": 1, "trials": 2, "queries": 40, "settings": settings}
     data = ["synthetic(n_docs=15)"]
-    rw.reproduce("2021-table1", folder / "2021-table1", data=data, **small)
-    rw.reproduce("2019-table1", folder / "2019-table1", data=data, **small)
+    rw.lab.reproduce("2021-table1", folder / "2021-table1", data=data, **small)
+    rw.lab.reproduce("2019-table1", folder / "2019-table1", data=data, **small)
     return folder
 
 
@@ -55,7 +56,7 @@ def block(what: str, run: str) -> str:
 def test_differences_by_round_are_those_of_the_curves(filler, results, tmp_path):
     shelf = filler.Folders(results, tmp_path, tmp_path)
     page = filler.filled(shelf, block("rounds", "2021-table1"), "page")
-    curves = rw.Results.read(results / "2021-table1").curves.filter(series="valid ndcg@5", round=5)
+    curves = rw.lab.Results.read(results / "2021-table1").curves.filter(series="valid ndcg@5", round=5)
     low, high = (curves.filter(method=name)["value"].to_numpy().mean() for name in ("LambdaMART", "XE-NDCG"))
     gap = f"{high - low:+.4f}".replace("-", "−")
     assert f"| synthetic | 5 | LambdaMART | XE-NDCG | {low:.4f} | {high:.4f} | {gap} |" in page
@@ -70,7 +71,7 @@ def test_peaks_are_chosen_by_validation_data_and_held_against_the_last_round(fil
         for k, value in enumerate(line)
     ]
     keys = {"data": ["d"], "level": [0.0], "trial": [0], "method": ["a"], "query": ["1"], "weight": [1.0]}
-    results = rw.Results(
+    results = rw.lab.Results(
         {"decide": "ndcg@5", "alpha": 0.05, "methods": {"a": ""}},
         pl.DataFrame(keys),
         curves=pl.DataFrame(rows, schema=CURVES, orient="row"),
@@ -90,7 +91,9 @@ def test_differences_by_round_stop_where_a_trial_does_and_take_the_round_before_
     schema = ["data", "level", "trial", "method", "round", "series", "value"]
     spec = {"decide": "rr", "alpha": 0.05, "split": (0.6, 0.2, 0.2), "methods": {"a": "", "b": ""}}
     queries = pl.DataFrame({"method": ["a", "b"]})
-    text = filler.BLOCKS["rounds"](rw.Results(spec, queries, curves=pl.DataFrame(rows, schema=schema, orient="row")))
+    text = filler.BLOCKS["rounds"](
+        rw.lab.Results(spec, queries, curves=pl.DataFrame(rows, schema=schema, orient="row"))
+    )
     assert "| d | 5 | a | b | 0.0500 | 0.1500 | +0.1000 |" in text
     assert "| d | 10 | a | b | 0.1000 | 0.1950 | +0.0950 |" in text  # of b in trial 0 there is the ninth
     assert "| d | 25 |" not in text
@@ -100,23 +103,23 @@ def test_bounds_are_counted_and_put_beside_their_metrics(filler):
     curves = {"test rr": (0.5, 0.6, 0.8), "bound rr": (0.1, 0.3, 0.2)}
     rows = [("d", 0.0, 0, "a", 1 + k, name, value) for name, line in curves.items() for k, value in enumerate(line)]
     schema = ["data", "level", "trial", "method", "round", "series", "value"]
-    found = rw.Results({}, pl.DataFrame(), curves=pl.DataFrame(rows, schema=schema, orient="row"))
+    found = rw.lab.Results({}, pl.DataFrame(), curves=pl.DataFrame(rows, schema=schema, orient="row"))
     text = filler.BLOCKS["bounds"](found)
     assert "| d | rr | a | 3 | 0 | 0.5000 ≥ 0.1000 | 0.8000 ≥ 0.2000 | +0.50 to +0.50 |" in text
 
 
 def test_a_paper_without_figures_has_no_column(filler, results):
-    with_figures, without = (filler.BLOCKS["beside"](rw.Results.read(results / run)) for run in RUNS)
+    with_figures, without = (filler.BLOCKS["beside"](rw.lab.Results.read(results / run)) for run in RUNS)
     assert with_figures.splitlines()[0].count("paper") == 2
     header, line, *rows = [row for row in without.splitlines() if row.startswith("|")]
     assert header == "| method | ndcg@5 | ours − ListNet | 99% interval |"
     assert line == "| :-- | --: | --: | :-- |"
-    assert len(rows) == len(rw.Results.read(results / "2021-table1").methods)
+    assert len(rows) == len(rw.lab.Results.read(results / "2021-table1").methods)
 
 
 def test_rounds_that_are_needed_are_those_of_the_curves(filler, results, tmp_path):
     page = filler.filled(filler.Folders(results, tmp_path, tmp_path), block("reached", "2021-table1"), "page")
-    curves = rw.Results.read(results / "2021-table1").curves.filter(series="valid ndcg@5").sort("round")
+    curves = rw.lab.Results.read(results / "2021-table1").curves.filter(series="valid ndcg@5").sort("round")
     needed: dict[str, list[int]] = {"LambdaMART": [], "XE-NDCG": []}
     for trial in curves["trial"].unique():
         paths = {name: curves.filter(trial=trial, method=name)["value"].to_list() for name in needed}
@@ -137,7 +140,7 @@ def test_single_changes_are_of_settings_or_of_noise(filler):
     rows = [(*key, values[key[3]] + 0.01 * key[2]) for key in keys]
     schema = ["data", "level", "trial", "method", "query", "weight", "rr"]
     spec = {"decide": "rr", "alpha": 0.05, "split": (0.6, 0.2, 0.2), "methods": methods, "metrics": ["rr"], "test": "t"}
-    text = filler.BLOCKS["changes"](rw.Results(spec, pl.DataFrame(rows, schema=schema, orient="row")))
+    text = filler.BLOCKS["changes"](rw.lab.Results(spec, pl.DataFrame(rows, schema=schema, orient="row")))
     assert [line.split("|")[2:6] for line in text.splitlines()[2:]] == [
         [" noise ", " a ", r" E\[a\], same ", " +0.2000 "],
         [" noise ", " a, tuned ", r" E\[a\] ", " +0.1000 "],
@@ -173,7 +176,7 @@ def test_blocks_hold_what_was_measured_and_prose_stays(filler, results, tmp_path
     assert "rankwise reproduce 2019-table1 --data 'synthetic(n_docs=15)' --data-folder DIR --trials 2" in page
     assert "Trials: 2 (paper: 5)" in page
     assert "| mslr-web30k | 0 | ListNet | 0.4672 ± 0.0008 | 0.4898 ± 0.0009 |" in page
-    queries = rw.Results.read(results / "2019-table1").queries.filter(level=1.0)
+    queries = rw.lab.Results.read(results / "2019-table1").queries.filter(level=1.0)
     means = (
         queries.group_by("trial", "method").agg(pl.col("ndcg@5").mean()).group_by("method").agg(pl.col("ndcg@5").mean())
     )
@@ -200,14 +203,14 @@ def test_packs_fill_pages_as_folders_do_and_keep_their_bytes(filler, results, tm
     before = [kept.pack(run).read_bytes() for run in RUNS]
     filler.keep(results, kept, ["2021-table1"])
     assert [kept.pack(run).read_bytes() for run in RUNS] == before
-    assert not rw.Results.read(kept.pack("2021-table1")).documents.height
+    assert not rw.lab.Results.read(kept.pack("2021-table1")).documents.height
     page.write_text("<!-- figure 2021-table1/cutoffs:begin --><!-- figure 2021-table1/cutoffs:end -->")
     filler.keep(results, kept, ["2021-table1"])
-    assert rw.Results.read(kept.pack("2021-table1")).documents.height
+    assert rw.lab.Results.read(kept.pack("2021-table1")).documents.height
 
 
 def test_what_is_kept_names_no_folder_of_another_machine(filler, blocks, results):
-    found = rw.Results.read(results / "2021-table1")
+    found = rw.lab.Results.read(results / "2021-table1")
     spec = found.spec | {"data": ["mq2008", "mq2007-partial=/home/me/mq2007.txt"]}
     about = found.about | {"command": "rankwise reproduce 2021-table1 --data-folder /home/me --jobs 4 -o /home/me/out"}
     kept = filler.public(replace(found, spec=spec, about=about))
@@ -240,7 +243,7 @@ def test_a_check_shows_what_is_not_as_the_trials_have_it(filler, results, tmp_pa
 
 
 def test_the_command_holds_all_that_was_changed(blocks, results):
-    found = rw.Results.read(results / "2019-table1")
+    found = rw.lab.Results.read(results / "2019-table1")
     assert blocks.command(found).endswith(
         "--data-folder DIR --trials 2 --set queries=40 --set settings.rounds=5 --set settings.patience=20 "
         "--set settings.leaves=4 --set settings.min_documents=5 --set settings.threads=1"
@@ -250,7 +253,7 @@ def test_the_command_holds_all_that_was_changed(blocks, results):
 
 
 def test_what_the_full_protocol_takes_is_said_where_there_is_less(blocks, results):
-    found = rw.Results.read(results / "2021-table1")
+    found = rw.lab.Results.read(results / "2021-table1")
     about = found.about | {"seconds": {"a": [60.0, 180.0], "b": [30.0, 30.0]}, "machine": "Linux-6.1-x86_64, 16 cores"}
     text = blocks.made(replace(found, about=about))
     assert "on Linux with 16 cores." in text
@@ -272,7 +275,7 @@ def test_what_the_full_protocol_takes_is_said_where_there_is_less(blocks, result
 
 
 def test_long_tables_of_verdicts_are_cut_to_the_deciding_metric_and_counted(blocks, results, monkeypatch):
-    found = rw.Results.read(results / "2021-table1")
+    found = rw.lab.Results.read(results / "2021-table1")
     assert "| ndcg@10 |" in blocks.judged(found)
     monkeypatch.setattr(blocks, "ROWS", 4)
     short = blocks.judged(found)
@@ -295,7 +298,7 @@ def test_statements_of_a_paper_stand_beside_our_evidence(filler, results, tmp_pa
     (tmp_path / "b.md").write_text(block("made", "2019-table1"))
     page = filler.filled(filler.Folders(results, None, tmp_path), block("holds", "bruch2019"), "page")
     lines = [line for line in page.splitlines() if line.startswith("| ")][2:]
-    found = rw.Results.read(results / "2019-table1")
+    found = rw.lab.Results.read(results / "2019-table1")
     said = [one for one in verdicts(found) if one.metric == "ndcg@5"]
     ahead: list[Any] = [one for one in said if len(one.levels) == 1]
     assert len(ahead) == 2
@@ -316,9 +319,9 @@ def test_blocks_without_results_are_kept_and_broken_markers_refused(filler, resu
     text = block("means", "2024-figure3-at10")
     assert filler.filled(folders, text, "page.md") == text
     assert "page.md: no results of 2024-figure3-at10" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="needs its"):
+    with refusal(what="every <!-- … :begin --> needs its <!-- … :end -->"):
         filler.filled(folders, "<!-- means 2021-table1:begin -->", "page.md")
-    with pytest.raises(ValueError, match="unknown block: got 'maens'"):
+    with refusal(what="unknown block", got="'maens'"):
         filler.filled(folders, block("maens", "2021-table1"), "page.md")
 
 
@@ -341,8 +344,7 @@ def test_what_has_no_results_says_so_where_all_results_are_there(filler, blocks,
     assert "| [`2024-figure3-at5`](a.md) | – | not computed yet |" in statements
     assert blocks.recipe_of("2019-table1-50").name == "2019-table1"
     assert blocks.recipe_of("2019-table1-fold1").name == "2019-table1-fold1"
-    with pytest.raises(ValueError, match="unknown experiment: got '2019-table12'"):
-        blocks.recipe_of("2019-table12")
+    refuses(lambda: blocks.recipe_of("2019-table12"), what="unknown experiment", got="'2019-table12'")
 
 
 def test_figures_are_copied_with_their_words(filler, tmp_path):

@@ -63,7 +63,7 @@ def test_runs_are_judged_by_it(dataset):
     expected = rw.evaluate(RUN, QRELS, ["ndcg", "bpref"])
     assert rw.evaluate(RUN, dataset, ["ndcg", "bpref"]).mean == expected.mean
     assert rw.evaluate(dataset, dataset, ["ndcg", "bpref"]).mean == expected.mean
-    _, data = rw.judge(RUN, dataset)
+    _, data = rw.trec.join(RUN, dataset)
     assert data.labels.tolist() == [1, 2, 0, 0, 1, 0]
 
 

@@ -183,9 +183,9 @@ def test_a_ranker_of_whole_lists_is_passed_their_ids(store, data):
 def test_what_cannot_be_logged_is_rejected(store, data):
     with pytest.raises(ValueError, match="not trained yet"):
         rw.mlflow.log_model(rw.LightGBMRanker())
-    ratings = rw.synthetic_ratings(30, 40, n_ratings=12, seed=1)
+    ratings = rw.recommend.synthetic_ratings(30, 40, n_ratings=12, seed=1)
     with pytest.raises(ValueError, match="scores tables of features: got a Popularity. Hint: log the folder"):
-        rw.mlflow.log_model(rw.Popularity().fit(ratings))
+        rw.mlflow.log_model(rw.recommend.Popularity().fit(ratings))
 
 
 def test_the_page_runs(store):

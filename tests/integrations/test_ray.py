@@ -11,8 +11,8 @@ import pytest
 
 import rankwise as rw
 from rankwise.cluster import partitions
+from rankwise.cluster.ray.actors import Actors, arrow_tables
 from rankwise.rankers.trees.newton import newton
-from rankwise.ray.actors import Actors, arrow_tables
 
 pytestmark = pytest.mark.integration("ray", "xgboost")
 SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "checkpoint_every": 5}
@@ -47,7 +47,7 @@ def scatter(data, folder):
     order[np.argsort(mixed, kind="stable")] = np.arange(data.n_docs)
     folder.mkdir()
     for number, rows in enumerate(np.array_split(order, 4)):
-        rw.to_frame(data)[rows].write_parquet(folder / f"{number}.parquet")
+        rw.data.to_frame(data)[rows].write_parquet(folder / f"{number}.parquet")
     return folder
 
 
@@ -63,13 +63,13 @@ def derivatives(data, objective, scores):
 
 def parts_on_dask(folder, count):
     distributed = pytest.importorskip("distributed")
-    from rankwise.dask.workers import Workers
+    from rankwise.cluster.dask.workers import Workers
 
     with (
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0", memory_limit=0) as cluster,
         distributed.Client(cluster) as client,
     ):
-        spread = partitions.spread(Workers(client, sorted(client.nthreads()) * count), folder, {})
+        spread = partitions.distribute(Workers(client, sorted(client.nthreads()) * count), folder, {})
         return client.gather(spread.futures)
 
 
@@ -82,10 +82,10 @@ def test_gradients_are_the_bits_of_dask(data, tmp_path, count):
     on_dask = parts_on_dask(folder, count)
     sources = [str(folder)] if count != 2 else [str(folder), arrow_tables(ray.data.read_parquet(str(folder)))]
     for source in sources:
-        crew = Actors(count, threads=1)
-        with crew.alone():
-            spread = partitions.spread(crew, source, {})
-            parts = crew.results("testing", spread.futures)
+        backend = Actors(count, threads=1)
+        with backend.alone():
+            spread = partitions.distribute(backend, source, {})
+            parts = backend.results("testing", spread.futures)
         assert len(parts) == len(on_dask) == count
         for objective in ("plrank", "stochastic(xendcg, scale=0.25)"):
             expected = derivatives(data, objective, scores)
@@ -101,10 +101,10 @@ def test_gradients_are_the_bits_of_dask(data, tmp_path, count):
 
 @pytest.mark.parametrize("ranker", [rw.LightGBMRanker, rw.XGBoostRanker])
 def test_one_actor_trains_the_model_of_one_machine(data, tmp_path, ranker):
-    path = rw.write_parquet(data, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(data, tmp_path / "train.parquet")
     valid = rw.synthetic(n_queries=20, n_features=12, n_docs=20, seed=2).with_(feature_names=data.feature_names)
     alone = ranker("plrank", **SMALL).fit(data, valid)
-    ours = rw.ray.fit(ranker("plrank", **SMALL), path, workers=1, valid=valid)
+    ours = rw.cluster.ray.fit(ranker("plrank", **SMALL), path, workers=1, valid=valid)
     assert ours.best_round_ == alone.best_round_
     np.testing.assert_array_equal(ours.predict(valid), alone.predict(valid))
     assert ours.partitions_.queries == data.n_queries
@@ -122,8 +122,8 @@ def test_two_actors_train_the_model_of_two_workers(data, tmp_path):
     ):
         for ranker in (rw.LightGBMRanker, rw.XGBoostRanker):
             with pytest.warns(UserWarning, match="were put together"):
-                dask = rw.dask.fit(ranker("plrank", **settings), folder, client=client)
-            ours = rw.ray.fit(ranker("plrank", **settings), ray.data.read_parquet(str(folder)), workers=2)
+                dask = rw.cluster.dask.fit(ranker("plrank", **settings), folder, client=client)
+            ours = rw.cluster.ray.fit(ranker("plrank", **settings), ray.data.read_parquet(str(folder)), workers=2)
             assert ours.partitions_.workers == 2
             np.testing.assert_array_equal(ours.predict(data), dask.predict(data))
             assert ours.history_ == dask.history_
@@ -151,38 +151,40 @@ class Deadly:
                 if how == "fail":
                     raise ValueError("a mistake of my own")
                 os.kill(os.getpid(), signal.Signals[how])
-        return rw.XENDCG()(scores, labels, offsets, stream)
+        return rw.objectives.XENDCG()(scores, labels, offsets, stream)
 
 
 @pytest.mark.parametrize("ranker", [rw.XGBoostRanker, rw.LightGBMRanker])
 def test_an_actor_that_dies_is_noticed_and_training_resumes(data, tmp_path, ranker):
-    path, marker = rw.write_parquet(data, tmp_path / "train.parquet"), tmp_path / "marker"
+    path, marker = rw.data.write_parquet(data, tmp_path / "train.parquet"), tmp_path / "marker"
 
     def doomed(how):
         marker.write_text(how)
         return ranker(Deadly(marker), checkpoint=tmp_path / "kept", patience=None, **SMALL)
 
     with pytest.raises(ValueError, match="a mistake of my own"):
-        rw.ray.fit(doomed("fail"), path, workers=2)
+        rw.cluster.ray.fit(doomed("fail"), path, workers=2)
     for how, error in (("SIGKILL", "was lost"), ("SIGSTOP", "did not answer for 10 seconds")):
-        with pytest.raises(rw.LostWorkerError, match=rf"worker \S+ .process \d+. {error} while growing trees 6 to 10"):
-            rw.ray.fit(doomed(how), path, workers=2, timeout=TIMEOUT, resume=True)
+        with pytest.raises(
+            rw.cluster.LostWorkerError, match=rf"worker \S+ .process \d+. {error} while growing trees 6 to 10"
+        ):
+            rw.cluster.ray.fit(doomed(how), path, workers=2, timeout=TIMEOUT, resume=True)
     seen: list[int] = []
     model = ranker(Deadly(marker), checkpoint=tmp_path / "kept", patience=None, **SMALL)
-    rw.ray.fit(model, path, workers=1, resume=True, watch=lambda done, _: seen.append(done))
+    rw.cluster.ray.fit(model, path, workers=1, resume=True, callback=lambda done, _: seen.append(done))
     assert seen == list(range(6, 13))
     alone = ranker("xendcg", patience=None, **SMALL).fit(data)
     assert model.history_["loss"][-1] == pytest.approx(alone.history_["loss"][-1], rel=0.05)
 
 
 def test_what_cannot_be_trained_says_why(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwise.ray.actors._START", 5.0)
-    path = rw.write_parquet(data, tmp_path / "train.parquet")
+    monkeypatch.setattr("rankwise.cluster.ray.actors._START", 5.0)
+    path = rw.data.write_parquet(data, tmp_path / "train.parquet")
     with pytest.raises(ValueError, match="only LightGBM and XGBoost train on a cluster: got catboost"):
-        rw.ray.fit(rw.CatBoostRanker(), path)
+        rw.cluster.ray.fit(rw.CatBoostRanker(), path)
     with pytest.raises(ValueError, match="must be a Parquet file or folder, or a Ray Dataset: got RankingDataset"):
-        rw.ray.fit(rw.LightGBMRanker(**SMALL), data, workers=1)
+        rw.cluster.ray.fit(rw.LightGBMRanker(**SMALL), data, workers=1)
     with pytest.raises(ValueError, match=r"do not start: got 1 of 9 .* of 4 CPUs\. Hint: each needs 3 free CPUs"):
-        rw.ray.fit(rw.LightGBMRanker(**{**SMALL, "threads": 3}), path, workers=9, timeout=5)
+        rw.cluster.ray.fit(rw.LightGBMRanker(**{**SMALL, "threads": 3}), path, workers=9, timeout=5)
     with pytest.raises(ValueError, match="workers must be a whole number of at least 1: got 0"):
-        rw.ray.fit(rw.LightGBMRanker(), path, workers=0)
+        rw.cluster.ray.fit(rw.LightGBMRanker(), path, workers=0)

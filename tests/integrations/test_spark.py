@@ -38,13 +38,13 @@ def data():
 @pytest.fixture(scope="module")
 def scattered(spark, data):
     """Two partitions, over which the documents of most queries are spread."""
-    return spark.createDataFrame(rw.to_frame(data).to_pandas()).repartition(2).cache()
+    return spark.createDataFrame(rw.data.to_frame(data).to_pandas()).repartition(2).cache()
 
 
 @pytest.fixture(scope="module")
 def joined(scattered):
     with pytest.warns(UserWarning, match=r"5\d\d queries lay in more than one of 2 partitions and were joined"):
-        return rw.spark.whole_queries(scattered)
+        return rw.cluster.spark.whole_queries(scattered)
 
 
 def ranker(rounds=20, **settings):
@@ -52,7 +52,7 @@ def ranker(rounds=20, **settings):
 
     names = {"features_col": [f"f{column}" for column in range(8)], "label_col": "label", "qid_col": "qid"}
     settings = {**SETTINGS, "min_child_weight": 5, "base_score": 0.0, "disable_default_eval_metric": 1, **settings}
-    settings.setdefault("obj", rw.xgboost_objective("xendcg"))
+    settings.setdefault("obj", rw.objectives.xgboost_objective("xendcg"))
     return SparkXGBRanker(num_workers=2, n_estimators=rounds, **names, **settings)
 
 
@@ -64,7 +64,7 @@ class Recorded:
     """An objective that writes down how many queries XGBoost shows to each worker, and their draws."""
 
     def __init__(self, folder, objective):
-        self.folder, self.inner = str(folder), rw.xgboost_objective(objective)
+        self.folder, self.inner = str(folder), rw.objectives.xgboost_objective(objective)
 
     def __call__(self, scores, matrix):
         from xgboost import collective
@@ -97,8 +97,8 @@ def test_whole_queries_are_left_where_they_are(joined, data):
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        again = rw.spark.whole_queries(joined)
-        three = rw.spark.whole_queries(joined, partitions=3)
+        again = rw.cluster.spark.whole_queries(joined)
+        three = rw.cluster.spark.whole_queries(joined, partitions=3)
     assert again.rdd.getNumPartitions() == 2
     assert three.rdd.getNumPartitions() == 3
     places = three.select("qid", functions.spark_partition_id().alias("place")).distinct()
@@ -111,22 +111,22 @@ def test_ids_that_xgboost_cannot_read_are_refused(joined):
     from pyspark.sql import functions
 
     with pytest.raises(ValueError, match="ids of queries from 0 to 2³² − 1: got 4294967296 to 4294967895.*number the"):
-        rw.spark.whole_queries(joined.withColumn("qid", functions.col("qid") + 2**32))
+        rw.cluster.spark.whole_queries(joined.withColumn("qid", functions.col("qid") + 2**32))
     with pytest.raises(ValueError, match="whole numbers as ids of queries: got column 'qid' of string"):
-        rw.spark.whole_queries(joined.withColumn("qid", functions.col("qid").cast("string")))
+        rw.cluster.spark.whole_queries(joined.withColumn("qid", functions.col("qid").cast("string")))
     with pytest.raises(ValueError, match="needs the id of its query: got null in column 'qid'"):
-        rw.spark.whole_queries(joined.withColumn("qid", functions.expr("nullif(qid, 3)")))
+        rw.cluster.spark.whole_queries(joined.withColumn("qid", functions.expr("nullif(qid, 3)")))
     with pytest.raises(ValueError, match="no such column for the query: got 'session'"):
-        rw.spark.whole_queries(joined, "session")
+        rw.cluster.spark.whole_queries(joined, "session")
     with pytest.raises(ValueError, match="takes a Spark DataFrame: got dict"):
-        rw.spark.whole_queries({})
+        rw.cluster.spark.whole_queries({})
     with pytest.raises(ValueError, match="no documents"):
-        rw.spark.whole_queries(joined.where("qid < 0"))
+        rw.cluster.spark.whole_queries(joined.where("qid < 0"))
 
 
 def test_quality_is_that_of_dask(joined, data, tmp_path):
     distributed = pytest.importorskip("distributed")
-    path = rw.write_parquet(data, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(data, tmp_path / "train.parquet")
     test = rw.synthetic(n_queries=2000, n_features=8, n_docs=15, seed=2).with_(feature_names=data.feature_names)
     model = ranker().fit(joined)
     with (
@@ -134,7 +134,7 @@ def test_quality_is_that_of_dask(joined, data, tmp_path):
         distributed.Client(cluster) as client,
     ):
         settings: dict[str, Any] = {"leaves": 7, "min_documents": 5, "learning_rate": 0.1, "threads": 1}
-        dask = rw.dask.fit(rw.XGBoostRanker("xendcg", rounds=20, **settings), path, client=client)
+        dask = rw.cluster.dask.fit(rw.XGBoostRanker("xendcg", rounds=20, **settings), path, client=client)
     chance, ours, theirs = (
         rw.evaluate(column, test, "ndcg@10").mean["ndcg@10"]
         for column in (np.zeros(test.n_docs), scores(model, test), dask.predict(test))
@@ -156,7 +156,7 @@ def test_what_it_cannot_do(joined, data, tmp_path):
 
     # The second worker has 50 of the validation queries, the first 10.
     held_out = (functions.col("qid") < 10) | (functions.col("qid") >= 550)
-    settings = {"custom_metric": rw.xgboost_metric("ndcg@10"), "validation_indicator_col": "held_out"}
+    settings = {"custom_metric": rw.metrics.xgboost_metric("ndcg@10"), "validation_indicator_col": "held_out"}
     frame = joined.withColumn("held_out", held_out)
     model = ranker(rounds=1, **settings).fit(frame)
     with pytest.raises(TypeError, match="not JSON serializable"):

@@ -9,9 +9,10 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.judging import betting, traffic
+from rankwise.judging import anytime_test, traffic
 from rankwise.judging.interleave import A, B, TwoLists, merge
 from tests.cli.running import run
+from tests.refusals import refusal, refuses
 
 THETA = np.array([1.0, 0.6, 0.4, 0.3])
 RELEVANCE = dict(zip("wxyz", (0.9, 0.5, 0.3, 0.1), strict=True))
@@ -87,31 +88,31 @@ def test_each_team_has_each_position_equally_often():
 
 
 def test_the_common_beginning_has_no_team():
-    shown = rw.interleave(["a", "b", "c", "d"], ["a", "b", "d", "c"], k=3, key=1)
+    shown = rw.judging.interleave(["a", "b", "c", "d"], ["a", "b", "d", "c"], cutoff=3, key=1)
     assert shown.ranking[:2] == ["a", "b"]
     assert shown.teams[:2] == [None, None]
     assert shown.teams[2] in ("a", "b")
-    assert rw.interleave(["a", "b"], ["a", "b"], key="x").teams == [None, None]
+    assert rw.judging.interleave(["a", "b"], ["a", "b"], key="x").teams == [None, None]
 
 
 def test_a_key_stands_for_one_list():
     a, b = [f"d{i}" for i in range(10)], [f"d{i}" for i in range(5, 15)]
-    lists = [rw.interleave(a, b, key=key, seed=3) for key in range(200)]
-    assert lists[7] == rw.interleave(tuple(a), b, key="7", seed=3)
+    lists = [rw.judging.interleave(a, b, key=key, seed=3) for key in range(200)]
+    assert lists[7] == rw.judging.interleave(tuple(a), b, key="7", seed=3)
     assert len({tuple(one.ranking) for one in lists}) > 5
-    assert any(one != rw.interleave(a, b, key=key, seed=4) for key, one in enumerate(lists))
+    assert any(one != rw.judging.interleave(a, b, key=key, seed=4) for key, one in enumerate(lists))
     first = np.mean([one.teams[0] == "a" for one in lists])
     assert abs(first - 0.5) < 4 * 0.5 / math.sqrt(200)
     assert all(len(one.ranking) == 10 for one in lists)
-    assert rw.interleave(a, b, key=0, k=200).ranking
-    assert len(rw.interleave(a, b, key=0, k=200).ranking) == 15
+    assert rw.judging.interleave(a, b, key=0, cutoff=200).ranking
+    assert len(rw.judging.interleave(a, b, key=0, cutoff=200).ranking) == 15
 
 
 def exact_log(method, seed=0):
     """Return all pairs of permutations as queries, with a key for every outcome and one click per impression."""
     keys: dict[tuple[str, ...], int] = {}
     for key in range(1000):
-        one = rw.interleave(["x", "y", "z"], ["z", "u", "v"], k=4, key=key, seed=seed, method=method)
+        one = rw.judging.interleave(["x", "y", "z"], ["z", "u", "v"], cutoff=4, key=key, seed=seed, method=method)
         keys.setdefault(tuple(one.ranking), key)
     assert len(keys) == (4 if method == "team_draft" else 2)
     a = {f"{i}": list(PERMUTATIONS[i // 24]) for i in range(576)}
@@ -119,7 +120,7 @@ def exact_log(method, seed=0):
     rows = []
     for query in a:
         for key in keys.values():
-            ranking = rw.interleave(a[query], b[query], k=4, key=key, seed=seed, method=method).ranking
+            ranking = rw.judging.interleave(a[query], b[query], cutoff=4, key=key, seed=seed, method=method).ranking
             for clicked in range(4):
                 # The key decides the coins: the same key again has another query of the same rankings.
                 rows += [(f"{query}/{clicked}", key, d, int(p == clicked), p + 1) for p, d in enumerate(ranking)]
@@ -134,7 +135,7 @@ def test_debiased_credit_is_the_difference_of_clicks_for_all_pairs_of_four_docum
     differing = [i for i in range(576) if i // 24 != i % 24]
 
     def expectation(credit, **how):
-        outcome = rw.interleaving(frame, a, b, k=4, method=method, credit=credit, **how)
+        outcome = rw.judging.interleaving(frame, a, b, cutoff=4, method=method, credit=credit, **how)
         values = outcome.credits.reshape(len(differing), n_keys, 4)
         documents = frame.filter(pl.col("clicked") == 1)["document"].to_numpy().reshape(576, n_keys, 4)[differing]
         relevance = np.vectorize(RELEVANCE.get)(documents)
@@ -160,18 +161,18 @@ def exact_e_value(values, mean, bets):
 
 def test_e_values_are_one_on_average_over_all_sequences_and_intervals_are_their_inverse():
     values = np.array(list(itertools.product([-1.0, 0.0, 1.0], repeat=6)))
-    last = [math.exp(betting.confidence_sequence(row, 0.95).evidence[-1]) for row in values]
+    last = [math.exp(anytime_test.confidence_sequence(row, 0.95).evidence[-1]) for row in values]
     np.testing.assert_allclose(np.mean(last), 1.0, rtol=1e-12)
     rng = np.random.default_rng(2)
     row = np.clip(rng.normal(0.1, 0.4, 700), -1, 1)
-    outcome = betting.confidence_sequence(row, 0.9)
-    np.testing.assert_allclose(math.exp(outcome.evidence[99]), exact_e_value(row[:100], 0.0, betting.BETS))
+    outcome = anytime_test.confidence_sequence(row, 0.9)
+    np.testing.assert_allclose(math.exp(outcome.evidence[99]), exact_e_value(row[:100], 0.0, anytime_test.BETS))
     moved = 0
     for ends, inside in ((outcome.low, 1e-3), (outcome.high, -1e-3)):
         for look in np.flatnonzero(np.diff(ends)) + 1:
             seen, moved = row[: outcome.looks[look]], moved + 1
-            assert exact_e_value(seen, ends[look], betting.BETS) >= 10 - 1e-9
-            assert exact_e_value(seen, ends[look] + inside, betting.BETS) < 10
+            assert exact_e_value(seen, ends[look], anytime_test.BETS) >= 10 - 1e-9
+            assert exact_e_value(seen, ends[look] + inside, anytime_test.BETS) < 10
         assert (np.diff(ends) * inside >= 0).all()
     assert moved > 20
     assert outcome.decided_after is not None
@@ -182,7 +183,7 @@ def test_e_values_are_one_on_average_over_all_sequences_and_intervals_are_their_
 
 
 def test_wealth_does_not_overflow_or_underflow():
-    outcome = betting.confidence_sequence(np.ones(20_000), 0.95)
+    outcome = anytime_test.confidence_sequence(np.ones(20_000), 0.95)
     assert outcome.evidence[-1] == pytest.approx(20_000 * math.log(1.5) - math.log(16), rel=1e-9)
     assert outcome.low[-1] > 0.99
     assert outcome.high[-1] == 1.0
@@ -192,11 +193,11 @@ def test_traffic_is_what_simulated_experiments_take():
     units = traffic(0.1, ties=0.5)
     rng = np.random.default_rng(3)
     draws = rng.choice([-1.0, 0.0, 1.0], p=[0.2, 0.5, 0.3], size=(300, units))
-    decided = [betting.confidence_sequence(row, 0.95).decided_after is not None for row in draws]
+    decided = [anytime_test.confidence_sequence(row, 0.95).decided_after is not None for row in draws]
     assert 0.75 < np.mean(decided) < 0.95  # early crossings add to the power at the last unit
     assert traffic(0.05, ties=0.5) > 3 * units
     assert traffic(-0.1, ties=0.5) == units
-    with pytest.raises(ValueError, match="the effect must be above 0 and below 1 − ties: got 0.6 with ties of 0.5"):
+    with refusal(what="the effect must be above 0 and below 1 − ties", got="0.6 with ties of 0.5"):
         traffic(0.6, ties=0.5)
 
 
@@ -206,7 +207,7 @@ def log(n=300, users=None, seed=0):
     rows = []
     for key in range(n):
         query = "same" if key % 10 == 0 else "q"
-        shown = rw.interleave(a[query], b[query], k=3, key=key, seed=seed)
+        shown = rw.judging.interleave(a[query], b[query], cutoff=3, key=key, seed=seed)
         for place, (document, team) in enumerate(zip(shown.ranking, shown.teams, strict=True)):
             user = {"user": f"u{key % users}"} if users else {}
             clicked = document == ("w", "w", "w", "v", "u")[np.random.default_rng(key).integers(5)]
@@ -217,9 +218,9 @@ def log(n=300, users=None, seed=0):
 
 def test_rebuilt_teams_are_those_that_were_shown(tmp_path):
     frame, a, b = log()
-    by_team = rw.interleaving(frame.drop("query", "position"), k=3)
+    by_team = rw.judging.interleaving(frame.drop("query", "position"), cutoff=3)
     shuffled = frame.drop("team").sample(fraction=1.0, shuffle=True, seed=1).sort(pl.col("key"), maintain_order=True)
-    rebuilt = rw.interleaving(shuffled, a, b, k=3)
+    rebuilt = rw.judging.interleaving(shuffled, a, b, cutoff=3)
     np.testing.assert_array_equal(by_team.credits, rebuilt.credits)
     assert rebuilt.credits.size == 270
     assert set(rebuilt.credits) == {-1.0, 0.0, 1.0}
@@ -228,24 +229,24 @@ def test_rebuilt_teams_are_those_that_were_shown(tmp_path):
     frame.drop("team").write_parquet(tmp_path / "log.parquet")
     runs = [{q: {d: 9.0 - i for i, d in enumerate(row)} for q, row in one.items()} for one in (a, b)]
     for name in ("log.csv", "log.parquet"):
-        again = rw.interleaving(tmp_path / name, *runs, k=3)
+        again = rw.judging.interleaving(tmp_path / name, *runs, cutoff=3)
         assert (again.preference, again.interval, again.e_value) == (
             rebuilt.preference,
             rebuilt.interval,
             rebuilt.e_value,
         )
-    clicks = rw.interleaving(frame, a, b, k=3, credit="clicks")
+    clicks = rw.judging.interleaving(frame, a, b, cutoff=3, credit="clicks")
     assert clicks.preference == pytest.approx(rebuilt.preference)
     assert clicks.scale == 2.0
 
 
 def test_the_first_impression_of_a_user_counts():
     frame, a, b = log(users=50)
-    outcome = rw.interleaving(frame, a, b, k=3)
-    every = rw.interleaving(frame.drop("user"), a, b, k=3)
+    outcome = rw.judging.interleaving(frame, a, b, cutoff=3)
+    every = rw.judging.interleaving(frame.drop("user"), a, b, cutoff=3)
     keys = [key for key in range(300) if key % 10]
     first = {key % 50: every.credits[number] for number, key in reversed(list(enumerate(keys)))}
-    assert outcome.unit == "user"
+    assert outcome.by == "user"
     assert outcome.credits.size == len(first)
     assert outcome.preference == pytest.approx(np.mean(list(first.values())))
     assert outcome.preference != pytest.approx(every.preference)
@@ -266,17 +267,17 @@ def test_visitors_who_return_one_after_the_other_are_noticed_without_a_column_of
     user = np.repeat(np.arange(500), visits)
     wins = np.where(rng.random(user.size) < 0.9, 1, -1) * np.repeat(rng.choice([-1, 1], 500), visits)
     with pytest.warns(UserWarning, match="neighbouring impressions go together.*log a column user"):
-        outcome = rw.interleaving(teams(wins))
+        outcome = rw.judging.interleaving(teams(wins))
     assert outcome.decided
     assert outcome.dependent
     assert outcome.sentence == "Not sure: the e-value decides for a, but impressions depend on each other."
     assert "Credits of neighbouring impressions go together beyond chance: visitors return" in repr(outcome)
-    by_user = rw.interleaving(teams(wins, user=user))
+    by_user = rw.judging.interleaving(teams(wins, user=user))
     assert not by_user.decided
     assert not by_user.dependent
     drift = np.where(rng.random(4000) < 0.5 + 0.2 * np.sin(np.arange(4000) / 600), 1, -1)
     with pytest.warns(UserWarning, match="neighbouring users go together beyond chance: preferences drift"):
-        assert rw.interleaving(teams(drift, user=np.arange(4000))).dependent
+        assert rw.judging.interleaving(teams(drift, user=np.arange(4000))).dependent
 
 
 @pytest.mark.parametrize("share", [0.5, 0.7])
@@ -284,73 +285,77 @@ def test_impressions_that_do_not_depend_on_each_other_raise_no_warning(share):
     rng = np.random.default_rng(1)
     for n in (40, 400, 4000):
         wins = np.where(rng.random(n) < share, 1, -1) * (rng.random(n) < 0.4)
-        outcome = rw.interleaving(teams(wins))
+        outcome = rw.judging.interleaving(teams(wins))
         assert not outcome.dependent
     text = " ".join(repr(outcome).split())
     assert "The 5% that remain are against no preference at any time, given the past: a drift decides, too" in text
     assert "one visitor of many impressions" in text
-    assert "one visitor" not in repr(rw.interleaving(teams(wins, user=np.arange(n))))
+    assert "one visitor" not in repr(rw.judging.interleaving(teams(wins, user=np.arange(n))))
 
 
 def test_two_rare_clicks_that_meet_are_no_dependence():
     gained = np.zeros(1000)
     gained[[0, 1, 100, 200, 300, 400, 500, 600]] = [1, 1, -1, 1, -1, 1, -1, -1]
-    assert betting.dependence(gained) < betting.DEPENDENT
-    assert betting.dependence(np.repeat(np.tile([1.0, 0.0, -1.0, 0.0], 50), 5)) > betting.DEPENDENT
+    assert anytime_test.dependence(gained) < anytime_test.DEPENDENT
+    assert anytime_test.dependence(np.repeat(np.tile([1.0, 0.0, -1.0, 0.0], 50), 5)) > anytime_test.DEPENDENT
 
 
-def test_results_print_and_draw(tmp_path):
+def test_results_print():
     frame, a, b = log()
-    outcome = rw.interleaving(frame, a, b, k=3)
+    outcome = rw.judging.interleaving(frame, a, b, cutoff=3)
     assert outcome.decided
     assert outcome.interval[0] > 0.0
     assert outcome.e_value > 20.0
     assert "Users prefer a: decided after" in repr(outcome)
     assert "for a" in repr(outcome)
     flipped = frame.with_columns(team=pl.col("team").replace({"a": "b", "b": "a"}))
-    turned = rw.interleaving(flipped, k=3)
+    turned = rw.judging.interleaving(flipped, cutoff=3)
     assert turned.interval == (-outcome.interval[1], -outcome.interval[0])
     assert turned.sentence == outcome.sentence.replace("prefer a", "prefer b")
-    few = rw.interleaving(frame.head(60), a, b, k=3)
+    few = rw.judging.interleaving(frame.head(60), a, b, cutoff=3)
     assert not few.decided
     assert few.interval[0] < 0.0 < few.interval[1]
     assert few.sentence.startswith("Not decided")
-    assert outcome.plot(tmp_path / "figure.png").stat().st_size > 10_000
 
 
 def test_refusals():
     frame, a, b = log(40)
     for text, call in {
-        "the log must show the lists that are rebuilt from its keys": lambda: rw.interleaving(frame, a, b, k=3, seed=1),
-        "documents not in their list": lambda: rw.interleaving(frame.drop("position"), a, b, k=1),
-        "plain clicks on balanced lists favour": lambda: rw.interleaving(frame, a, b, method="balanced"),
-        "needs a position bias": lambda: rw.interleaving(frame, a, b, credit="debiased"),
-        "and no other, needs a position bias": lambda: rw.interleaving(frame, a, b, bias=[1.0]),
-        "above 0 at all k positions": lambda: rw.interleaving(frame, a, b, k=3, credit="debiased", bias=[1.0, 0.5]),
-        "both rankings are needed": lambda: rw.interleaving(frame, a),
-        "both rankings must have every query of the log: got 4 impressions": lambda: rw.interleaving(
-            frame, {"q": a["q"]}, b, k=3
+        "the log must show the lists that are rebuilt from its keys": lambda: rw.judging.interleaving(
+            frame, a, b, cutoff=3, seed=1
         ),
-        "unknown column": lambda: rw.interleaving(frame.drop("team")),
-        "2 rows with a team that is not a, b or empty": lambda: rw.interleaving(
+        "documents not in their list": lambda: rw.judging.interleaving(frame.drop("position"), a, b, cutoff=1),
+        "plain clicks on balanced lists favour": lambda: rw.judging.interleaving(frame, a, b, method="balanced"),
+        "needs a position bias": lambda: rw.judging.interleaving(frame, a, b, credit="debiased"),
+        "and no other, needs a position bias": lambda: rw.judging.interleaving(frame, a, b, bias=[1.0]),
+        "above 0 up to the cutoff": lambda: rw.judging.interleaving(
+            frame, a, b, cutoff=3, credit="debiased", bias=[1.0, 0.5]
+        ),
+        "both rankings are needed": lambda: rw.judging.interleaving(frame, a),
+        "both rankings must have every query of the log: got 4 impressions": lambda: rw.judging.interleaving(
+            frame, {"q": a["q"]}, b, cutoff=3
+        ),
+        "unknown column": lambda: rw.judging.interleaving(frame.drop("team")),
+        "2 rows with a team that is not a, b or empty": lambda: rw.judging.interleaving(
             frame.with_columns(team=pl.Series(["c", "A", *["a"] * (frame.height - 2)]))
         ),
-        "1 row with a click that is not 0": lambda: rw.interleaving(
+        "1 row with a click that is not 0": lambda: rw.judging.interleaving(
             frame.with_columns(clicked=pl.Series([3, *[0] * (frame.height - 1)])), a, b
         ),
-        "only once in an impression": lambda: rw.interleaving(pl.concat([frame, frame.head(1)]), a, b, k=3),
-        "got 0 of them": lambda: rw.interleaving(frame.filter(pl.col("query") == "same"), a, b, k=3),
-        "different documents": lambda: rw.interleave(["x", "x"], ["y"], key=1),
-        "k must be a whole number": lambda: rw.interleave(["x"], ["y"], key=1, k=0),
-        "unknown credit": lambda: rw.interleaving(frame, a, b, credit="purchases"),
+        "only once in an impression": lambda: rw.judging.interleaving(
+            pl.concat([frame, frame.head(1)]), a, b, cutoff=3
+        ),
+        "got 0 of them": lambda: rw.judging.interleaving(frame.filter(pl.col("query") == "same"), a, b, cutoff=3),
+        "different documents": lambda: rw.judging.interleave(["x", "x"], ["y"], key=1),
+        "cutoff must be a whole number": lambda: rw.judging.interleave(["x"], ["y"], key=1, cutoff=0),
+        "unknown credit": lambda: rw.judging.interleaving(frame, a, b, credit="purchases"),
     }.items():
         with pytest.raises(ValueError, match=text):
             call()
     added_up = rw.clicks.read(
         frame.drop("team"), query="query", document="document", impression="key", position="position", clicked="clicked"
     )
-    with pytest.raises(ValueError, match="a log that added impressions up"):
-        rw.interleaving(added_up, a, b)
+    refuses(lambda: rw.judging.interleaving(added_up, a, b), got="a log that added impressions up")
 
 
 def test_the_command(tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ class Lists(NamedTuple):
     offsets: NDArray[np.int64]
 
     def ours(self, library: str, cutoff: int | None) -> NDArray[np.float64]:
-        metric = rw.metric("ndcg", cutoff=cutoff, **rw.conventions(library))
+        metric = rw.metric("ndcg", cutoff=cutoff, **rw.metrics.conventions(library))
         return metric(*self)
 
 
@@ -80,7 +80,7 @@ def test_xgboost(lists: Lists) -> None:
 @pytest.mark.parametrize("kind", ["Base", "Exp"])
 def test_catboost(lists: Lists, kind: str) -> None:
     groups = np.repeat(np.arange(lists.offsets.size - 1), np.diff(lists.offsets))
-    options = rw.conventions("catboost") | ({"gain": "exponential"} if kind == "Exp" else {})
+    options = rw.metrics.conventions("catboost") | ({"gain": "exponential"} if kind == "Exp" else {})
     for cutoff in CUTOFFS:
         name = f"NDCG:top={cutoff};type={kind}"
         (theirs,) = catboost.utils.eval_metric(lists.labels, lists.scores, name, group_id=groups)
@@ -124,15 +124,15 @@ def test_trec_eval_where_rows_are_by_descending_id(lists: Lists) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("name", [name for name, kind in METRICS.items() if not kind.reads_aspects])
+@pytest.mark.parametrize("name", [name for name, kind in METRICS.items() if "more_labels" not in kind.reads])
 def test_every_convention_sets_what_every_metric_has(library: str, name: str, lists: Lists) -> None:
     for text in (name, f"{name}@7"):
         one = rw.metric(text, conventions=library)
         assert type(one) is METRICS[name]
         assert rw.metric(str(one)) == one
-        rewards = lists.labels if one.reads_rewards else None
+        rewards = lists.labels if "document_rewards" in one.reads else None
         assert np.isfinite(one(*lists, document_rewards=rewards)).all() or library == "rankwise"
-        wanted = {word: value for word, value in rw.conventions(library).items() if word in ("gain", "ties")}
+        wanted = {word: value for word, value in rw.metrics.conventions(library).items() if word in ("gain", "ties")}
         assert all(getattr(one, word) == value for word, value in wanted.items() if hasattr(one, word))
     if library == "rankwise":
         assert rw.metric(name, conventions=library) == rw.metric(name)
@@ -201,12 +201,12 @@ def test_sklearn_dcg_with_ties(lists: Lists) -> None:
 
 def test_conventions_of_an_unknown_library() -> None:
     with pytest.raises(ValueError, match=r"unknown library: got 'lightgmb'. Hint: did you mean 'lightgbm'"):
-        rw.conventions("lightgmb")
+        rw.metrics.conventions("lightgmb")
 
 
 def test_conventions_returns_a_copy() -> None:
-    rw.conventions("xgboost")["gain"] = "linear"
-    assert rw.conventions("xgboost")["gain"] == "exponential"
+    rw.metrics.conventions("xgboost")["gain"] = "linear"
+    assert rw.metrics.conventions("xgboost")["gain"] == "exponential"
 
 
 READ = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import rankwise as rw
 from rankwise.metrics import AP, ERR, METRICS, NDCG, RBP, Metric
 from rankwise.metrics.gains import discounts, gains
-from rankwise.metrics.order import AVERAGE, order_in, ranking, scratch_for
+from rankwise.metrics.sorting import AVERAGE, order_in, ranking, scratch_for
 
 THREE = [3.0, 2.0, 1.0]
 
@@ -21,7 +21,7 @@ def order(scores: list[float]) -> list[int]:
     return out.tolist()
 
 
-LABELLED = [name for name, kind in METRICS.items() if not (kind.reads_rewards or kind.reads_aspects)]
+LABELLED = [name for name, kind in METRICS.items() if "labels" in kind.reads]
 
 
 @pytest.mark.parametrize("name", LABELLED)
@@ -323,7 +323,7 @@ def test_every_metric_reads_labels_by_name(name):
     goal = np.maximum(data.labels[::-1] - 2.0, 0.0)  # so that some queries have nothing relevant
     data = data.with_(more_labels={"purchase": goal}, document_rewards=goal)
     plain, scores = rw.metric(name), data.features[:, 0]
-    if plain.reads_rewards or plain.reads_aspects:
+    if "labels" not in plain.reads:
         with pytest.raises(ValueError, match=f"{name} reads (no|several) labels: got label=purchase"):
             rw.metric(name, label="purchase")
         return
@@ -335,7 +335,8 @@ def test_every_metric_reads_labels_by_name(name):
     # Which documents were judged, and how they were drawn, says nothing about other labels.
     sampled = data.with_(judged=np.ones(data.n_docs), inclusion_probabilities=np.ones(data.n_docs))
     np.testing.assert_array_equal(metric.of(scores, sampled), expected)
-    with pytest.raises(ValueError, match="reads labels by name, from a data set: got an array of labels"):
+    np.testing.assert_array_equal(metric(scores, data.labels, data.offsets, more_labels={"purchase": goal}), expected)
+    with pytest.raises(ValueError, match="the data have no labels called 'purchase': got more_labels: none"):
         metric(scores, data.labels, data.offsets)
     with pytest.raises(ValueError, match="the data have no labels called 'sale': got more_labels: 'purchase'"):
         rw.metric(name, label="sale").of(scores, data)

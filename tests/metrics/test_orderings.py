@@ -8,7 +8,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.metrics.orderings import AP, DISCORDANCE, LINEAR, Orderings, distribution, ndcg_orderings, quantiles
-from rankwise.metrics.random_orderings import counted, discordant_pairs, draw, draw_favouring, inverted
+from rankwise.metrics.random_orderings import counted, discordant_pairs, draw_favouring, inverted, sample_orderings
 from rankwise.threads import use_threads
 
 
@@ -202,7 +202,7 @@ def _made(kind, gains, discounts, favour, threads):
     about = {"is_ap": kind == AP, "orderings": 40_000, "seed": 1}
     with use_threads(threads):
         if favour == 1.0:
-            return draw(gains, discounts, **about)
+            return sample_orderings(gains, discounts, **about)
         values = draw_favouring(levels, counts, favour ** (levels / levels[-1]), discounts, **about)
     return values - (3 if kind == DISCORDANCE else 0)
 

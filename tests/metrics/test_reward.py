@@ -49,10 +49,12 @@ def test_it_is_dcg_where_rewards_are_labels():
 
 
 def test_without_the_column_it_says_what_is_missing():
-    with pytest.raises(ValueError, match=r"reward@10 adds up document_rewards: got documents without rewards.*targets"):
+    with pytest.raises(
+        ValueError, match="reward@10 reads document_rewards: got data without document_rewards.*targets"
+    ):
         rw.metric("reward@10")([1.0, 2.0], [0, 1], [0, 2])
     plain = rw.synthetic(n_queries=5, n_docs=5, seed=1)
-    with pytest.raises(ValueError, match="got documents without rewards"):
+    with pytest.raises(ValueError, match="got data without document_rewards"):
         rw.evaluate(plain.features[:, 0], plain, "reward@10")
     with pytest.raises(ValueError, match="document rewards must be finite: got nan at row 1"):
         rw.metric("reward")([1.0, 2.0], [0, 1], [0, 2], document_rewards=[0.0, np.nan])

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Annotation, Text
 
 import rankwise as rw
 from rankwise.model_selection import frontier as module
 from rankwise.model_selection.frontier import Frontier, dominated_volume
 from rankwise.rankers.expressions import objective_of
 from rankwise.statistics.evaluation import Evaluation
+from tests.refusals import refusal, refuses
 
 GOALS = ["xendcg", "on(buy, xendcg)"]
 NAMES = ["ndcg@10", "ndcg(label=buy)@10"]
@@ -64,8 +67,7 @@ def test_dominated_points_and_the_knee_by_pencil():
     three = made_of([(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.5, 0.5)], goals="abc")
     assert three.knee == 3
     assert three.hypervolume().value == pytest.approx(0.125)
-    with pytest.raises(ValueError, match="a number for each goal"):
-        made.hypervolume([0.0])
+    refuses(lambda: made.hypervolume([0.0]), what="reference must have a number for each goal")
 
 
 def test_points_are_bags_of_the_weighted_sums(parts, curve):
@@ -120,26 +122,43 @@ def test_interrupted_frontier_resumes(parts, tmp_path, monkeypatch, curve):
 
     monkeypatch.setattr(rw.bagged, "fit", interrupted)
     settings = {"points": 3, "folds": 2, "checkpoint": tmp_path / "kept"}
-    with pytest.raises(KeyboardInterrupt, match="point 3 of 3: the points before it are kept"):
+    with refusal(KeyboardInterrupt, what="…point 3 of 3: the points before it are kept…"):
         frontier(RANKER, *parts, GOALS, **settings)
     trained[:] = []
     resumed = frontier(RANKER, *parts, GOALS, **settings, resume=True)
     assert trained == ["on(buy, xendcg)"]
     np.testing.assert_array_equal(resumed.means, curve.means)
-    with pytest.raises(ValueError, match="the folder holds another frontier"):
+    with refusal(what="the folder holds another frontier (parameters: folds differs)"):
         frontier(RANKER, *parts, GOALS, **settings | {"folds": 3}, resume=True)
 
 
 def test_results_are_written(curve, tmp_path):
-    assert curve.plot(tmp_path / "curve.svg").stat().st_size > 1000
     assert json.loads(json.dumps(curve.to_dict()))["hypervolume"]["value"] == curve.hypervolume().value
     frame = curve.to_frame()
     assert frame["knee"].sum() == 1
     assert frame[NAMES[1]].to_list() == curve.means[:, 1].tolist()
     assert "Hypervolume" in repr(curve)
-    assert "knee" in curve._repr_html_()
     three = made_of([(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.5, 0.5)], goals="abc")
     assert three.plot(tmp_path / "three.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("spread", [0.3, 0.05])
+def test_labels_lie_apart_from_each_other_and_from_points(spread):
+    angles = np.linspace(0.2, 1.3, 9)
+    made = made_of([(0.6 + spread * np.cos(one), 0.6 + spread * np.sin(one)) for one in angles] + [(0.6, 0.6)])
+    weights = tuple((round(1.0 - share, 3), round(share, 3)) for share in np.linspace(0.0, 1.0, 10))
+    drawn = Frontier(made.goals, weights, made.models, made.evaluation).figure()
+    renderer, panel = FigureCanvasAgg(drawn).get_renderer(), drawn.axes[0]
+    labels = [text for text in panel.texts if isinstance(text, Annotation)]
+    assert [text.get_text() for text in labels] == [f"{second:.3g}" for _, second in weights]
+    boxes = [Text.get_window_extent(text, renderer) for text in labels]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    marks = panel.transData.transform(made.means)
+    assert not any(box.contains(*mark) for box in boxes for mark in marks)
+    assert all(panel.bbox.contains(*corner) for box in boxes for corner in (box.min, box.max))
+    (legend,) = drawn.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["not dominated", "knee", "dominated", "95% interval"]
+    assert legend.get_title().get_text() == "beside points: weight of b"
 
 
 @pytest.mark.parametrize("goal", ["2.0*on(buy, xendcg)", "stochastic(on(buy, lambdarank))", "on(a, on(buy, xendcg))"])
@@ -148,22 +167,20 @@ def test_wrapped_goals_are_measured_by_the_labels_that_they_learn(goal):
 
 
 def test_bad_goals_are_refused(parts, tmp_path):
-    with pytest.raises(ValueError, match="two or three goals with different metrics.*2 objectives with 1 metric"):
+    with refusal(what="a frontier has two or three goals with different metrics", got="2 objectives with 1 metric"):
         frontier(RANKER, *parts, ["xendcg", "lambdarank"])
-    with pytest.raises(ValueError, match="two or three goals"):
+    with refusal(what="a frontier has two or three goals with different metrics"):
         frontier(RANKER, *parts, ["xendcg"])
-    with pytest.raises(ValueError, match="a list of objectives"):
-        frontier(RANKER, *parts, "xendcg")
-    with pytest.raises(ValueError, match="no labels called 'sale'"):
+    refuses(lambda: frontier(RANKER, *parts, "xendcg"), what="a frontier has a list of objectives")
+    with refusal(what="the data have no labels called 'sale'"):
         frontier(RANKER, *parts, ["xendcg", "on(sale, xendcg)"])
-    with pytest.raises(ValueError, match="no labels called 'buy': got more_labels: none"):
+    with refusal(what="the data have no labels called 'buy'", got="more_labels: none"):
         frontier(RANKER, parts[0].with_(more_labels=None), parts[1], GOALS, checkpoint=tmp_path / "points")
     assert not (tmp_path / "points").exists()  # nothing was trained
-    with pytest.raises(ValueError, match="an objective of several labels is not known: got xendcg \\+ on"):
+    with refusal(what="the metric of an objective of several labels is not known", got="xendcg + on…"):
         frontier(RANKER, *parts, ["xendcg", "xendcg + on(buy, xendcg)"])
     constrained = rw.LightGBMRanker(constraints={NAMES[1]: 0.5})
     for ranker in (constrained, rw.bagged(constrained, 2)):
-        with pytest.raises(ValueError, match="a frontier weighs goals, and constraints"):
+        with refusal(what="a frontier weighs goals, and constraints weigh them otherwise"):
             frontier(ranker, *parts, GOALS)
-    with pytest.raises(ValueError, match="points must be"):
-        frontier(RANKER, *parts, GOALS, points=1)
+    refuses(lambda: frontier(RANKER, *parts, GOALS, points=1), what="points must be a whole number of at least 2")

@@ -23,6 +23,7 @@ from rankwise.model_selection.tune import TrialCallback
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
 from tests.processes import wait_until
+from tests.refusals import refusal, refuses
 
 Pair = tuple[rw.RankingDataset, rw.RankingDataset]
 QUICK: dict[str, Any] = {
@@ -44,7 +45,7 @@ def tuning(parts: Pair, tmp_path_factory: pytest.TempPathFactory) -> Tuning:
     """One search for all tests that only look."""
     study = tmp_path_factory.mktemp("study") / "search.db"
     search = {**QUICK["search"], "lambdarank.sigma": "log(0.5, 2)", "lambdarank.norm": [True, False]}
-    return rw.tune(*parts, trials=14, seed=1, study=study, **{**QUICK, "search": search})
+    return rw.tune(*parts, trials=14, seed=1, checkpoint=study, **{**QUICK, "search": search})
 
 
 def tried(tuning: Tuning) -> list[tuple[Any, ...]]:
@@ -55,8 +56,8 @@ def tried(tuning: Tuning) -> list[tuple[Any, ...]]:
 
 
 def test_a_bag_is_judged_by_its_out_of_fold_curve(parts: Pair, tmp_path: Path):
-    settings: dict[str, Any] = {**QUICK, "fixed": {"rounds": 8, "min_documents": 5, "smoothing": 3}, "bag": 3}
-    tuning = rw.tune(*parts, "xendcg", trials=3, study=tmp_path / "search.db", **settings)
+    settings: dict[str, Any] = {**QUICK, "fixed": {"rounds": 8, "min_documents": 5, "smoothing": 3}, "folds": 3}
+    tuning = rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", **settings)
     bag: Any = tuning.ranker(threads=1)
     assert type(bag) is rw.bagged
     assert bag.get_params()["ranker__leaves"] == tuning.best.values["leaves"]
@@ -66,26 +67,24 @@ def test_a_bag_is_judged_by_its_out_of_fold_curve(parts: Pair, tmp_path: Path):
     assert tried(pooled) == tried(tuning)  # the same queries, none of them called validation data
     assert "out of fold, in a bag of 3, after round" in repr(tuning)
     again = Tuning.from_dict(json.loads(json.dumps(tuning.to_dict())))
-    assert (again.bag, again.value) == (3, tuning.value)
+    assert (again.folds, again.value) == (3, tuning.value)
     assert '--params THIS --ranker "bagged(lightgbm, folds=3)" -o MODEL' in tuning.save(
         tmp_path / "best.toml"
     ).read_text(encoding="utf-8")
     assert read_parameters(tmp_path / "best.toml")[0] == "lightgbm"
-    resumed = rw.tune(*parts, "xendcg", trials=3, study=tmp_path / "search.db", resume=True, **settings)
+    resumed = rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", resume=True, **settings)
     assert tried(resumed) == tried(tuning)
     with pytest.raises(ValueError, match="bag"):
-        rw.tune(*parts, "xendcg", trials=3, study=tmp_path / "search.db", resume=True, **{**settings, "bag": 4})
+        rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", resume=True, **{**settings, "folds": 4})
 
 
 def test_what_is_no_bag_is_refused(parts: Pair):
-    with pytest.raises(ValueError, match=r"takes the name of one: got bagged\(.*set ranker='lightgbm'.*bag=5"):
+    with refusal(what="…takes the name of one", got="bagged(…", hint="set ranker='lightgbm'…folds=5…"):
         rw.tune(*parts, ranker=rw.bagged(rw.LightGBMRanker()))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="valid must be a RankingDataset: got NoneType.*or set bag=5"):
-        rw.tune(parts[0])
-    with pytest.raises(ValueError, match="bag must be .* 2"):
-        rw.tune(*parts, bag=1)
-    with pytest.raises(ValueError, match="a bag is made of rankers of trees or nets"):
-        rw.tune(*parts, ranker="factorization", bag=2)
+    refuses(lambda: rw.tune(parts[0]), what="valid must be a RankingDataset", got="NoneType", hint="…or set folds=5…")
+    refuses(lambda: rw.tune(*parts, folds=1), what="folds must be a whole number of at least 2")
+    with refusal(what="a bag is made of rankers of trees or nets, or of one's own"):
+        rw.tune(*parts, ranker="factorization", folds=2)
 
 
 # What it finds
@@ -106,7 +105,7 @@ def test_training_with_the_best_parameters_gives_the_value(tuning: Tuning, parts
     assert max(ranker.history_["ndcg@10"]) == tuning.value
     assert ranker.best_round_ == tuning.best.best_round
     values = tuning.best.values
-    assert rw.objective(tuning.parameters["objective"]) == rw.LambdaRank(
+    assert rw.objective(tuning.parameters["objective"]) == rw.objectives.LambdaRank(
         sigma=values["lambdarank.sigma"], norm=values["lambdarank.norm"]
     )
     assert tuning.parameters["leaves"] == values["leaves"]
@@ -135,7 +134,6 @@ def test_frame_and_text_tell_of_every_trial(tuning: Tuning):
     text = repr(tuning)
     assert f"ndcg@10 {tuning.value:.4f} on the validation data" in text
     assert "log(0.05, 0.5)" in text
-    assert "<table" in tuning._repr_html_()
     document = json.loads(json.dumps(tuning.to_dict()))
     assert document["value"] == tuning.value
     assert len(document["trials"]) == 14
@@ -176,7 +174,7 @@ def test_the_spaces_of_other_libraries_train(ranker: str, space: str, parts: Pai
 
 
 def test_the_papers_ranges():
-    search, fixed = spaces.named("kang2024", "xgboost", rw.PLRank())
+    search, fixed = spaces.named("kang2024", "xgboost", rw.objectives.PLRank())
     assert {name: one.expression() for name, one in search.items()} == {
         "learning_rate": "log(0.001, 0.01)",
         "max_depth": "whole(3, 8)",
@@ -187,7 +185,7 @@ def test_the_papers_ranges():
 
 
 def test_every_layer_of_the_papers_nets_has_its_own_size():
-    search, fixed = spaces.named("kang2024", "neural", rw.PLRank())
+    search, fixed = spaces.named("kang2024", "neural", rw.objectives.PLRank())
     assert {name: one.expression() for name, one in search.items()} == {
         "hidden.layers": "whole(1, 4)",
         **{f"hidden.{layer}": "whole(4, 128)" for layer in range(1, 5)},
@@ -202,7 +200,7 @@ def test_layers_are_searched_one_by_one(parts: Pair, tmp_path: Path):
     pytest.importorskip("torch")
     settings: dict[str, Any] = {"ranker": "neural", "space": "kang2024", "threads": 1}
     study, fixed = tmp_path / "study.db", {"epochs": 1, "device": "cpu"}
-    found = rw.tune(*parts, "softmax_ce", trials=12, fixed=fixed, study=study, prune=False, **settings)
+    found = rw.tune(*parts, "softmax_ce", trials=12, fixed=fixed, checkpoint=study, prune=False, **settings)
     depths = set()
     for trial in found.trials:
         sizes = [trial.values[f"hidden.{layer}"] for layer in range(1, trial.values["hidden.layers"] + 1)]
@@ -211,7 +209,9 @@ def test_layers_are_searched_one_by_one(parts: Pair, tmp_path: Path):
         depths |= {len(sizes)}
     assert len(depths) > 1
     assert any(len(set(trial.parameters["hidden"].split("-"))) > 1 for trial in found.trials)
-    again = rw.tune(*parts, "softmax_ce", trials=12, fixed=fixed, study=study, resume=True, prune=False, **settings)
+    again = rw.tune(
+        *parts, "softmax_ce", trials=12, fixed=fixed, checkpoint=study, resume=True, prune=False, **settings
+    )
     assert [trial.parameters for trial in again.trials] == [trial.parameters for trial in found.trials]
     assert found.plot(tmp_path / "search.png").is_file()
     assert f"{found.best.values['hidden.1']}" in repr(found)
@@ -300,6 +300,28 @@ def test_the_default_space_and_its_order_are_those_of_older_searches(ranker: str
     assert fixed == ({"optimizer": "adamw"} if ranker == "neural" else {})
 
 
+def test_the_weight_of_a_goal_is_searched(parts: Pair):
+    train, valid = (part.with_(more_labels={"purchase": (part.labels > 2).astype(float)}) for part in parts)
+    settings: dict[str, Any] = {"space": "none", "fixed": {"rounds": 5, "leaves": 4}, "threads": 1, "trials": 4}
+    search = {"weight.purchase": "uniform(0.1, 0.9)"}
+    found = rw.tune(train, valid, "xendcg + 0.7*on(purchase, xendcg)", search=search, **settings)
+    weights = [trial.values["weight.purchase"] for trial in found.trials]
+    assert weights[0] == 0.7  # the first trial is what was written
+    assert len(set(weights)) == 4
+    for trial, weight in zip(found.trials, weights, strict=True):
+        assert trial.parameters["objective"] == f"xendcg + {weight!r}*on(purchase, xendcg)"
+    assert max(found.ranker(threads=1).fit(train, valid).history_["ndcg@10"]) == found.value
+
+
+def test_weights_have_the_names_of_goals_or_terms():
+    inner = rw.objective("stochastic(lambdarank + 0.5*xendcg)")
+    assert spaces.weights(inner) == {"weight.lambdarank": 1.0, "weight.xendcg": 0.5}
+    assert repr(spaces.changed(inner, {"weight.xendcg": 2.0})) == "stochastic(lambdarank + 2.0*xendcg)"
+    same = rw.objective("on(purchase, xendcg) + on(purchase, ranknet) + 2.0*lambdarank")
+    assert spaces.weights(same) == {"weight.1": 1.0, "weight.2": 1.0, "weight.lambdarank": 2.0}
+    assert spaces.weights("native:lambdarank") == spaces.weights(None) == {}
+
+
 def test_ranges_are_expressions():
     for text in ("uniform(0.5, 1.0)", "log(0.01, 0.1, start=0.05)", "whole(1, 9)", "whole_log(1, 9)", "choice(1, 'a')"):
         assert str(spaces.dimension(text)) == text
@@ -332,6 +354,11 @@ def test_bad_ranges(text: str, sentence: str):
 REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"space": "kang2025"}, "unknown space: got 'kang2025'. Hint: did you mean 'kang2024'"),
     ({"space": "none", "search": {}}, "there is nothing to search"),
+    ({"search": {"leaves": "whole(1, 9)"}}, "leaves must be a whole number of at least 2: got 1"),
+    ({"search": {"leaves": "uniform(2, 9)"}}, "leaves must be a whole number of at least 2: got 2.0"),
+    ({"search": {"stop_on": ["first", "last"]}}, "unknown way to stop (stop_on): got 'last'"),
+    ({"fixed": {"patience": 0}}, "patience must be a whole number of at least 1: got 0"),
+    ({"search": {"weight.lambdarank": "uniform(0, 1)"}}, "lambdarank has no such parameter: got 'weight.lambdarank'"),
     ({"search": {"leafs": "whole(3, 9)"}}, "LightGBMRanker has no such parameter: got 'leafs'"),
     ({"search": {"lambdarank.sgima": "log(1, 2)"}}, "lambdarank has no such parameter: got 'lambdarank.sgima'"),
     ({"search": {"seed": "whole(1, 2)"}}, "seed is no parameter to search or fix. Hint: pass it to tune itself: seed="),
@@ -345,7 +372,8 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"minutes": 0}, "minutes must be a number in (0, inf): got 0"),
     ({"ranker": "lightgmb"}, "did you mean 'lightgbm'"),
     ({"metric": "ndgc"}, "did you mean 'ndcg'"),
-    ({"fixed": {"rounds": 0}}, "no trial was complete: got 2 trials, the first: rounds must be a whole number"),
+    ({"fixed": {"boosting": "rf"}}, "no trial was complete: got 2 trials, the first: LightGBMRanker cannot be trained"),
+    ({"fixed": {"rounds": 0}}, "rounds must be a whole number of at least 1: got 0"),
 ]
 
 
@@ -357,8 +385,7 @@ def test_refusals(change: dict[str, Any], sentence: str, parts: Pair):
 
 
 def test_data_must_be_data_sets(parts: Pair):
-    with pytest.raises(ValueError, match="valid must be a RankingDataset: got NoneType"):
-        rw.tune(parts[0], None)
+    refuses(lambda: rw.tune(parts[0], None), what="valid must be a RankingDataset", got="NoneType")
 
 
 # Ending trials early
@@ -454,7 +481,7 @@ def test_minutes_end_the_search_and_cut_the_last_trial(parts: Pair):
 
 def test_a_search_that_was_interrupted_ends_as_it_would_have(parts: Pair, tmp_path: Path, tuning: Tuning):
     search = {name: str(one) for name, one in tuning.space.items()}
-    settings = {**QUICK, "search": search, "seed": 1, "study": tmp_path / "search.db"}
+    settings = {**QUICK, "search": search, "seed": 1, "checkpoint": tmp_path / "search.db"}
     rw.tune(*parts, trials=4, **settings)
     begun = sqlite3.connect(tmp_path / "search.db")
     with begun:  # a process that is killed leaves a trial that seems to run
@@ -469,14 +496,14 @@ def test_a_search_that_was_interrupted_ends_as_it_would_have(parts: Pair, tmp_pa
 def test_two_processes_do_not_meddle_with_each_other(parts: Pair, tmp_path: Path):
     optuna = pytest.importorskip("optuna")
     study = tmp_path / "search.db"
-    rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
+    rw.tune(*parts, "xendcg", trials=1, checkpoint=study, **QUICK)
     storage = optuna.storages.RDBStorage(f"sqlite:///{study}")
     trial = optuna.load_study(study_name="rankwise", storage=storage).ask()
     trial.set_user_attr("process", [socket.gethostname(), os.getppid()])
     with pytest.raises(ValueError, match=f"another process is at work on this search: got process {os.getppid()}"):
-        rw.tune(*parts, "xendcg", trials=2, study=study, resume=True, **QUICK)
+        rw.tune(*parts, "xendcg", trials=2, checkpoint=study, resume=True, **QUICK)
     trial.set_user_attr("process", ["another-machine", os.getppid()])
-    assert len(rw.tune(*parts, "xendcg", trials=2, study=study, resume=True, **QUICK).trials) == 2
+    assert len(rw.tune(*parts, "xendcg", trials=2, checkpoint=study, resume=True, **QUICK).trials) == 2
     storage.remove_session()
     storage.engine.dispose()
 
@@ -492,9 +519,9 @@ def test_ctrl_c_keeps_what_was_found(parts: Pair, tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(LightGBMRanker, "fit", interrupted)
     study = tmp_path / "search.db"
-    found = rw.tune(*parts, "xendcg", trials=5, study=study, **QUICK)
+    found = rw.tune(*parts, "xendcg", trials=5, checkpoint=study, **QUICK)
     assert (found.stopped, len(found.trials)) == ("interrupted", 2)
-    whole = rw.tune(*parts, "xendcg", trials=5, study=study, resume=True, **QUICK)
+    whole = rw.tune(*parts, "xendcg", trials=5, checkpoint=study, resume=True, **QUICK)
     monkeypatch.undo()
     assert tried(whole) == tried(rw.tune(*parts, "xendcg", trials=5, **QUICK))
 
@@ -514,7 +541,7 @@ def test_a_killed_search_loses_the_running_trial_alone(parts: Pair, tmp_path: Pa
     script.write_text(
         "import rankwise as rw\n"
         "train, valid = rw.split(rw.synthetic(n_queries=50, n_docs=15, seed=1), (0.7, 0.3), seed=1)\n"
-        f"rw.tune(train, valid, 'xendcg', trials=500, study={str(tmp_path / 'search.db')!r}, **{QUICK!r})\n"
+        f"rw.tune(train, valid, 'xendcg', trials=500, checkpoint={str(tmp_path / 'search.db')!r}, **{QUICK!r})\n"
     )
     process = subprocess.Popen([sys.executable, str(script)])
     study = tmp_path / "search.db"
@@ -524,7 +551,7 @@ def test_a_killed_search_loses_the_running_trial_alone(parts: Pair, tmp_path: Pa
     process.wait()
     before = _complete(study)
     assert before >= 3
-    found = rw.tune(*parts, "xendcg", trials=before + 2, study=study, resume=True, **QUICK)
+    found = rw.tune(*parts, "xendcg", trials=before + 2, checkpoint=study, resume=True, **QUICK)
     assert tried(found) == tried(rw.tune(*parts, "xendcg", trials=before + 2, **QUICK))
 
 
@@ -541,25 +568,25 @@ def _complete(study: Path) -> int:
 @pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_a_study_is_kept_and_belongs_to_its_search(parts: Pair, tmp_path: Path):
     study = tmp_path / "search.db"
-    rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
-    with pytest.raises(FileExistsError, match=r"search\.db exists already and is kept\. Hint: resume .*resume=True"):
-        rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
-    again: dict[str, Any] = {"trials": 2, "study": study, "resume": True}
-    with pytest.raises(ValueError, match=r"holds another search \(objective differs\): got 'listnet', and 'xendcg' in"):
+    rw.tune(*parts, "xendcg", trials=1, checkpoint=study, **QUICK)
+    with refusal(FileExistsError, what="…search.db exists already and is kept", hint="resume …resume=True…"):
+        rw.tune(*parts, "xendcg", trials=1, checkpoint=study, **QUICK)
+    again: dict[str, Any] = {"trials": 2, "checkpoint": study, "resume": True}
+    with refusal(what="the file holds another search (objective differs)", got="'listnet', and 'xendcg' in…"):
         rw.tune(*parts, "listnet", **{**again, **QUICK})
-    with pytest.raises(ValueError, match=r"holds another search \(train differs\)"):
+    with refusal(what="the file holds another search (train differs)"):
         rw.tune(parts[1], parts[1], "xendcg", **{**again, **QUICK})
-    with pytest.raises(ValueError, match=r"holds another search \(space: leaves differs\)"):
+    with refusal(what="the file holds another search (space: leaves differs)"):
         rw.tune(*parts, "xendcg", **{**again, **QUICK, "search": {"leaves": "whole(3, 16)"}})
     assert len(rw.tune(*parts, "xendcg", **{**again, **QUICK}).trials) == 2
 
 
 def test_files_that_are_no_study(parts: Pair, tmp_path: Path):
     (tmp_path / "text.db").write_text("this is no database, as anybody can see, but a text\n" * 20)
-    with pytest.raises(ValueError, match=r"cannot open the file of a search: got file is not a database at .*text\.db"):
-        rw.tune(*parts, trials=1, study=tmp_path / "text.db", resume=True, **QUICK)
-    with pytest.raises(FileNotFoundError, match="there is no folder"):
-        rw.tune(*parts, trials=1, study=tmp_path / "no" / "search.db", **QUICK)
+    with refusal(what="cannot open the file of a search", got="file is not a database", where="…text.db"):
+        rw.tune(*parts, trials=1, checkpoint=tmp_path / "text.db", resume=True, **QUICK)
+    with refusal(FileNotFoundError, what="there is no folder…"):
+        rw.tune(*parts, trials=1, checkpoint=tmp_path / "no" / "search.db", **QUICK)
     assert (tmp_path / "text.db").read_text().startswith("this is no database")
 
 
@@ -569,19 +596,19 @@ def test_files_that_are_no_study(parts: Pair, tmp_path: Path):
 )
 def test_a_study_may_have_any_name(name: str, parts: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    rw.tune(*parts, trials=1, study=name, **QUICK)
+    rw.tune(*parts, trials=1, checkpoint=name, **QUICK)
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
     folder = tmp_path / "{in} % another?"
     folder.mkdir()
     Path(name).rename(folder / name)
-    found = rw.tune(*parts, trials=2, study=folder / name, resume=True, **QUICK)
+    found = rw.tune(*parts, trials=2, checkpoint=folder / name, resume=True, **QUICK)
     assert len(found.trials) == 2
     assert [entry.name for entry in folder.iterdir()] == [name]
 
 
 def test_a_study_that_is_damaged_or_cannot_be_opened(parts: Pair, tmp_path: Path):
     study = tmp_path / "search.db"
-    rw.tune(*parts, trials=1, study=study, **QUICK)
+    rw.tune(*parts, trials=1, checkpoint=study, **QUICK)
     whole = study.read_bytes()
     for damaged in (
         whole[:5000],
@@ -589,13 +616,11 @@ def test_a_study_that_is_damaged_or_cannot_be_opened(parts: Pair, tmp_path: Path
         whole.replace(b"identity", b"identit\xff"),
     ):
         study.write_bytes(damaged)
-        with pytest.raises(
-            ValueError, match=r"cannot open the file of a search: got .* at .*search\.db. Hint: name ano"
-        ):
-            rw.tune(*parts, trials=2, study=study, resume=True, **QUICK)
+        with refusal(what="cannot open the file of a search", where="…search.db", hint="name another…"):
+            rw.tune(*parts, trials=2, checkpoint=study, resume=True, **QUICK)
         assert study.read_bytes()[:4000] == damaged[:4000]
     with pytest.raises(IsADirectoryError, match=f"{tmp_path.name} is a folder, where a file is to be written"):
-        rw.tune(*parts, trials=2, study=tmp_path, resume=True, **QUICK)
+        rw.tune(*parts, trials=2, checkpoint=tmp_path, resume=True, **QUICK)
 
 
 def test_a_study_that_cannot_be_opened_is_closed(parts: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -608,8 +633,8 @@ def test_a_study_that_cannot_be_opened_is_closed(parts: Pair, tmp_path: Path, mo
 
     monkeypatch.setattr(sqlite3, "connect", noted)
     (tmp_path / "text.db").write_text("this is no database, as anybody can see, but a text\n" * 20)
-    with pytest.raises(ValueError, match="cannot open the file of a search"):
-        rw.tune(*parts, trials=1, study=tmp_path / "text.db", resume=True, **QUICK)
+    with refusal(what="cannot open the file of a search"):
+        rw.tune(*parts, trials=1, checkpoint=tmp_path / "text.db", resume=True, **QUICK)
     assert made
     for one in made:
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
@@ -629,8 +654,7 @@ def test_the_file_holds_what_trains_the_best_model(tuning: Tuning, tmp_path: Pat
     assert made.metrics == ["ndcg@10"]
     document = tomllib.loads(path.read_text()) if ending == ".toml" else json.loads(path.read_text())
     assert document["tuning"]["value"] == tuning.value
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
-        tuning.save(path)
+    refuses(lambda: tuning.save(path), FileExistsError, what="…exists already and is kept")
     tuning.save(path, force=True)
 
 
@@ -641,7 +665,7 @@ def test_none_survives_the_file(parts: Pair, tmp_path: Path):
 
 
 def test_files_that_hold_no_parameters(tuning: Tuning, tmp_path: Path):
-    with pytest.raises(ValueError, match=r"parameters are written as \.toml or \.json: got 'best\.ini'"):
+    with refusal(what="the ending of a file is that of its format", got="'best.ini'"):
         tuning.save(tmp_path / "best.ini")
     for text, sentence in {
         "leaves = = 3": "cannot read a file of parameters",
@@ -651,27 +675,25 @@ def test_files_that_hold_no_parameters(tuning: Tuning, tmp_path: Path):
         with pytest.raises(ValueError, match=sentence):
             read_parameters(tmp_path / "bad.toml")
     (tmp_path / "bad.toml").write_bytes(b"leaves = 3\nobjective = '\xff'")
-    with pytest.raises(ValueError, match="must be UTF-8 text: got the byte 0xff at line 2 of .*bad.toml"):
+    with refusal(what="a file of parameters must be UTF-8 text", got="the byte 0xff", where="line 2 of …bad.toml"):
         read_parameters(tmp_path / "bad.toml")
     (tmp_path / "bad.toml").write_text("ranker = 5")
-    with pytest.raises(ValueError, match="line 1 of .*bad.toml: unknown ranker: got 5"):
-        read_parameters(tmp_path / "bad.toml")
+    refuses(lambda: read_parameters(tmp_path / "bad.toml"), about="line 1 of …bad.toml", what="unknown ranker", got="5")
     (tmp_path / "bad.json").write_text("[" * 100_000)
-    with pytest.raises(ValueError, match="cannot read a file of parameters: got .* at .*bad.json"):
-        read_parameters(tmp_path / "bad.json")
+    refuses(lambda: read_parameters(tmp_path / "bad.json"), what="cannot read a file of parameters", where="…bad.json")
     (tmp_path / "bad.json").write_text("[1, 2]")
-    with pytest.raises(ValueError, match="holds name = value pairs: got list"):
+    with refusal(what="a file of parameters holds name = value pairs", got="list"):
         read_parameters(tmp_path / "bad.json")
 
 
 def mine(scores: Any, labels: Any, offsets: Any, stream: Any = None) -> Any:
-    return rw.ListNet()(scores, labels, offsets, stream)
+    return rw.objectives.ListNet()(scores, labels, offsets, stream)
 
 
 def test_a_users_own_objective_has_no_text(parts: Pair, tmp_path: Path):
     found = rw.tune(*parts, mine, trials=1, **QUICK)
     assert found.parameters["objective"] == rw.objective(mine)
-    with pytest.raises(ValueError, match="an objective without an expression cannot be written to a file"):
+    with refusal(what="an objective without an expression cannot be written to a file"):
         found.save(tmp_path / "best.toml")
 
 
@@ -684,7 +706,9 @@ def synthetic(values: list[float], leaves: list[int]) -> Tuning:
         for i, (v, n) in enumerate(zip(values, leaves, strict=True))
     )
     space = {"leaves": spaces.dimension("whole(1, 9)")}
-    return Tuning(ranker_name="lightgbm", metric="ap", space=space, trials=trials, seed=0, stopped="trials", study=None)
+    return Tuning(
+        ranker_name="lightgbm", metric="ap", space=space, trials=trials, seed=0, stopped="trials", checkpoint=None
+    )
 
 
 def test_a_parameters_share_in_the_spread():
@@ -702,17 +726,12 @@ def test_a_parameters_share_in_the_spread():
 
 
 def test_draws_the_search(tuning: Tuning, tmp_path: Path):
-    for name in ("search.png", "search.svg"):
-        tuning.plot(tmp_path / name)
-    assert (tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "search.svg").read_text()
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
-        tuning.plot(tmp_path / "search.png")
+    assert len(tuning.plot(tmp_path / "search.png").read_bytes()) > 10_000
     synthetic([0.5], [3]).plot(tmp_path / "one.png")
 
 
 def test_factorization_is_searched_over_lists_of_interactions():
-    train, valid = next(rw.synthetic_ratings(n_users=30, n_items=60, n_ratings=30, seed=1).folds(5, seed=0))
+    train, valid = next(rw.recommend.synthetic_ratings(n_users=30, n_items=60, n_ratings=30, seed=1).folds(5, seed=0))
     lists, held_out = train.dataset(negatives=2), valid.dataset(negatives=2)
     settings: dict[str, Any] = {
         "ranker": "factorization",
@@ -724,7 +743,7 @@ def test_factorization_is_searched_over_lists_of_interactions():
     found = rw.tune(lists, held_out, "softmax_ce", **settings)
     assert found.parameters["epochs"] == 2
     assert {trial.state for trial in found.trials} <= {"complete", "pruned"}
-    with pytest.raises(ValueError, match=r"got Interactions. Hint: make lists of interactions with .dataset"):
+    with refusal(got="Interactions", hint="make lists of interactions with .dataset(negatives=…)"):
         rw.tune(train, held_out, "softmax_ce", **settings)  # type: ignore[arg-type]
 
 

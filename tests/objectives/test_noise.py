@@ -33,10 +33,10 @@ def test_gumbel_noise_of_a_scale_makes_plackett_luce_rankings_of_scores_over_it(
     drawn = 20_000
     expected = plackett_luce(SCORES / scale)
     assert expected.sum() == pytest.approx(1.0)
-    noisy = rw.sample_scores(SCORES, ONE, rw.Stream(seed=3), drawn, scale=scale, temperature=0.3)
+    noisy = rw.objectives.sample_scores(SCORES, ONE, rw.Stream(seed=3), drawn, scale=scale, temperature=0.3)
     for rankings in (
         np.argsort(-noisy, axis=1),
-        rw.sample_rankings(SCORES, ONE, rw.Stream(seed=4), drawn, scale=scale),
+        rw.objectives.sample_rankings(SCORES, ONE, rw.Stream(seed=4), drawn, scale=scale),
     ):
         counts = counted(rankings)
         assert counts.sum() == drawn
@@ -58,29 +58,31 @@ def test_gumbel_noise_of_a_scale_makes_plackett_luce_rankings_of_scores_over_it(
 def test_two_documents_are_swapped_with_the_probability_of_the_noise(noise, chance):
     drawn, scale = 40_000, 0.5
     scores = np.array([0.3, 1.0])
-    rankings = rw.sample_rankings(scores, [0, 2], rw.Stream(seed=1), drawn, scale=scale, noise=noise)
+    rankings = rw.objectives.sample_rankings(scores, [0, 2], rw.Stream(seed=1), drawn, scale=scale, noise=noise)
     expected = chance((scores[1] - scores[0]) / scale)
     assert (rankings[:, 0] == 1).mean() == pytest.approx(expected, abs=4.0 * np.sqrt(0.25 / drawn))
     if noise != "gumbel":  # which are drawn as Plackett-Luce's
-        noisy = rw.sample_scores(scores, [0, 2], rw.Stream(seed=1), drawn, scale=scale, noise=noise)
+        noisy = rw.objectives.sample_scores(scores, [0, 2], rw.Stream(seed=1), drawn, scale=scale, noise=noise)
         assert np.array_equal(np.argsort(-noisy, axis=1), rankings)
 
 
 def test_scores_are_logarithms_of_samples_of_the_concrete_distribution():
     scores, offsets = np.array([2.0, 1.0, 0.0, 300.0, -400.0, 7.0]), np.array([0, 3, 5, 6])
     stream = rw.Stream(seed=5)
-    noisy = rw.sample_scores(scores, offsets, stream, 50, scale=0.7, temperature=0.5)
+    noisy = rw.objectives.sample_scores(scores, offsets, stream, 50, scale=0.7, temperature=0.5)
     totals = np.add.reduceat(np.exp(noisy), [0, 3, 5], axis=1)
     assert totals == pytest.approx(np.ones((50, 3)))
     assert (noisy[:, 5] == 0.0).all()
     # By hand: the noise of scale 1 and no scores, times the scale, over the temperature, up to a constant of each list.
-    noise = rw.sample_scores(np.zeros(3), [0, 3], stream, 50)
+    noise = rw.objectives.sample_scores(np.zeros(3), [0, 3], stream, 50)
     plain = (scores[:3] + 0.7 * noise) / 0.5
     by_hand = plain - np.log(np.exp(plain - plain.max(axis=1, keepdims=True)).sum(axis=1, keepdims=True))
     by_hand -= plain.max(axis=1, keepdims=True)
     assert noisy[:, :3] == pytest.approx(by_hand, abs=1e-9)
     # A low temperature leaves the first document alone; a high one makes all alike. Neither changes an order.
-    cold, hot = (np.exp(rw.sample_scores(scores[:3], [0, 3], stream, 50, temperature=t)) for t in (1e-3, 1e3))
+    cold, hot = (
+        np.exp(rw.objectives.sample_scores(scores[:3], [0, 3], stream, 50, temperature=t)) for t in (1e-3, 1e3)
+    )
     assert (cold.max(axis=1) > 0.95).mean() > 0.95
     assert hot == pytest.approx(np.full((50, 3), 1 / 3), abs=0.01)
     assert np.array_equal(np.argsort(-cold[:, :2], axis=1), np.argsort(-hot[:, :2], axis=1))
@@ -92,7 +94,7 @@ def test_draws_of_a_query_depend_on_its_id_alone(monkeypatch):
     kept = np.array([7, 3, 31])
     some = data.take(kept)
     rows = np.concatenate([np.arange(data.offsets[q], data.offsets[q + 1]) for q in kept])
-    for draw in (rw.sample_scores, rw.sample_rankings):
+    for draw in (rw.objectives.sample_scores, rw.objectives.sample_rankings):
         plain: Keywords = {}
         for settings in (plain, {"noise": "gaussian", "scale": 2.0}):
             monkeypatch.setenv("RANKWISE_THREADS", "1")
@@ -111,9 +113,11 @@ def test_the_wrapper_trains_on_these_samples():
     for noise in ("gumbel", "logistic", "gaussian"):
         settings: Keywords = {"scale": 0.6, "temperature": 0.8, "noise": noise}
         stream = rw.Stream(seed=9, round=4)
-        wrapped = rw.stochastic(rw.ApproxNDCG(), samples=3, **settings)(SCORES, labels, ONE, stream)
-        drawn = rw.sample_scores(SCORES, ONE, stream, 3, **settings)
-        by_hand = [rw.ApproxNDCG()(row, labels, ONE) for row in drawn]
+        wrapped = rw.objectives.stochastic(rw.objectives.ApproxNDCG(), samples=3, **settings)(
+            SCORES, labels, ONE, stream
+        )
+        drawn = rw.objectives.sample_scores(SCORES, ONE, stream, 3, **settings)
+        by_hand = [rw.objectives.ApproxNDCG()(row, labels, ONE) for row in drawn]
         assert wrapped.value == pytest.approx(np.mean([one.value for one in by_hand], axis=0))
         assert wrapped.gradient == pytest.approx(np.mean([one.gradient for one in by_hand], axis=0) / 0.8)
         assert wrapped.hessian == pytest.approx(np.mean([one.hessian for one in by_hand], axis=0) / 0.64)
@@ -132,7 +136,7 @@ def test_cross_entropy_in_the_mean_over_noise_is_at_most_cross_entropy_and_a_con
             for seed in range(8)
         ]
         means = np.array([one.value[0] for one in drawn])
-        plain = rw.SoftmaxCE()(scores, labels, [0, 6])
+        plain = rw.objectives.SoftmaxCE()(scores, labels, [0, 6])
         assert means.mean() < plain.value[0] + constant + 4.0 * means.std(ddof=1) / np.sqrt(8)
         gradients = np.mean([one.gradient for one in drawn], axis=0)
         apart.append(np.abs(gradients - plain.gradient).max())
@@ -156,12 +160,12 @@ def test_a_temperature_is_a_steepness_of_the_loss_inside(loss, steepness):
 
 def test_no_noise_is_the_order_of_the_scores_and_short_lists_are_drawn_too():
     scores, offsets = [1.0, 2.0, 2.0, 5.0], [0, 3, 4]
-    assert rw.sample_rankings(scores, offsets, rw.Stream(1), 2, scale=0.0).tolist() == [[1, 2, 0, 0]] * 2
-    assert rw.sample_rankings(scores, offsets, rw.Stream(1), 1, cutoff=2, scale=0.0).tolist() == [[1, 2, 0]]
-    assert rw.sample_rankings(scores, offsets, rw.Stream(1), 1, cutoff=2, noise="logistic", scale=0.0).tolist() == [
-        [1, 2, 0]
-    ]
-    assert rw.sample_rankings([1e300, 0.0], [0, 2], rw.Stream(1), 1, scale=1e-300).tolist() == [[0, 1]]
+    assert rw.objectives.sample_rankings(scores, offsets, rw.Stream(1), 2, scale=0.0).tolist() == [[1, 2, 0, 0]] * 2
+    assert rw.objectives.sample_rankings(scores, offsets, rw.Stream(1), 1, cutoff=2, scale=0.0).tolist() == [[1, 2, 0]]
+    assert rw.objectives.sample_rankings(
+        scores, offsets, rw.Stream(1), 1, cutoff=2, noise="logistic", scale=0.0
+    ).tolist() == [[1, 2, 0]]
+    assert rw.objectives.sample_rankings([1e300, 0.0], [0, 2], rw.Stream(1), 1, scale=1e-300).tolist() == [[0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -178,13 +182,13 @@ def test_no_noise_is_the_order_of_the_scores_and_short_lists_are_drawn_too():
 )
 def test_wrong_settings_are_errors(settings, words):
     about: Keywords = {"scores": [1.0, 0.0], "offsets": [0, 2], "stream": rw.Stream(1), "samples": 2} | settings
-    for draw in (rw.sample_scores, rw.sample_rankings):
-        if draw is rw.sample_scores or "temperature" not in settings:
+    for draw in (rw.objectives.sample_scores, rw.objectives.sample_rankings):
+        if draw is rw.objectives.sample_scores or "temperature" not in settings:
             with pytest.raises(ValueError, match=words):
                 draw(**about)
     if "temperature" in settings:
         with pytest.raises(ValueError, match=words):
-            rw.stochastic(rw.XENDCG(), temperature=0.0)
+            rw.objectives.stochastic(rw.objectives.XENDCG(), temperature=0.0)
 
 
 def test_rankers_draw_rankings_of_a_scale_and_of_other_noise():
@@ -195,5 +199,5 @@ def test_rankers_draw_rankings_of_a_scale_and_of_other_noise():
     stream = valid.stream(2).child("rankings")
     small: Keywords = {"scale": 0.1}
     for settings in (small, {"scale": 2.0, "noise": "gaussian"}):
-        expected = rw.sample_rankings(model.predict(valid), valid.offsets, stream, 6, **settings)
+        expected = rw.objectives.sample_rankings(model.predict(valid), valid.offsets, stream, 6, **settings)
         assert np.array_equal(model.sample_rankings(valid, 6, seed=2, **settings), expected)

@@ -11,6 +11,7 @@ import pytest
 
 import rankwise as rw
 from tests.objectives.test_objectives import ALL, IDS, OFFSETS, SIZES, example, stream
+from tests.refusals import refusal, refuses
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -69,8 +70,8 @@ def test_threads_may_share_it(text):
 
 
 def test_the_number_of_scores_is_checked():
-    prepared = rw.ListNet().prepare([1, 0, 1], [0, 2, 3])
-    with pytest.raises(ValueError, match=r"scores must be one number per document: got shape \(2,\).* for 3 documents"):
+    prepared = rw.objectives.ListNet().prepare([1, 0, 1], [0, 2, 3])
+    with refusal(what="scores must be one number per document", got="shape (2,) of float64 for 3 documents"):
         prepared([1.0, 2.0])
 
 
@@ -110,9 +111,9 @@ def test_terms_and_samples_have_streams_of_their_own():
         seen.append(int(stream.key))
         return np.zeros(len(offsets) - 1), np.zeros_like(scores), np.ones_like(scores)
 
-    objective = rw.stochastic(rw.objective(watch) + 2.0 * rw.weighted(rw.objective(watch)), samples=3) + recording_sum(
-        watch
-    )
+    objective = rw.objectives.stochastic(
+        rw.objective(watch) + 2.0 * rw.objectives.weighted(rw.objective(watch)), samples=3
+    ) + recording_sum(watch)
     scores, labels = example()
     objective(scores, labels, OFFSETS, stream())
     assert len(seen) == len(set(seen)) == 3 * 2 + 5
@@ -143,7 +144,7 @@ def test_functions_are_objectives(function):
     np.testing.assert_allclose(actual.gradient, scores - labels)
     np.testing.assert_array_equal(actual.hessian, 1.0)
     assert np.isnan(actual.value).all() == (function is squares)
-    mixed = 0.5 * rw.objective(function) + rw.ListNet()
+    mixed = 0.5 * rw.objective(function) + rw.objectives.ListNet()
     assert repr(mixed) == f"0.5*{function.__name__} + listnet"
     part = rw.objective(function).prepare(labels, OFFSETS).take(np.array([4, 2]))
     rows = np.r_[OFFSETS[4] : OFFSETS[5], OFFSETS[2] : OFFSETS[3]]
@@ -152,30 +153,29 @@ def test_functions_are_objectives(function):
 
 @pytest.mark.parametrize("returned", [None, 3.0, ([1.0],), np.zeros(2), ([1.0, 2.0], [1.0]), (["a", "b"], ["c", "d"])])
 def test_wrong_results_of_a_function_are_errors(returned):
-    with pytest.raises(ValueError, match=r"did not return derivatives: got .*\(gradient, hessian\)"):
+    with refusal(what="the objective <lambda> did not return derivatives", hint="…(gradient, hessian)…"):
         rw.objective(lambda scores, labels, offsets: returned)([0.0, 1.0], [0, 1], [0, 2])
 
 
-@pytest.mark.parametrize("thing", [5, None, rw.ListNet, [squares]])
+@pytest.mark.parametrize("thing", [5, None, rw.objectives.ListNet, [squares]])
 def test_only_objectives_are_objectives(thing):
-    with pytest.raises(ValueError, match="an objective is an object, an expression or a function"):
-        rw.objective(thing)
+    refuses(lambda: rw.objective(thing), what="an objective is an object, an expression or a function")
 
 
 def test_a_function_without_a_value_is_no_loss_of_torch():
     torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError, match=r"squares returns no value.*\(value, gradient, hessian\)"):
+    with refusal(what="squares returns no value, which a loss needs", hint="…(value, gradient, hessian)"):
         rw.torch_loss(squares)(torch.zeros(3), [0, 1, 1], [0, 2, 3])
 
 
 def test_unknown_columns_of_a_function_are_rejected():
-    with pytest.raises(ValueError, match="squares takes no document_weights"):
+    with refusal(what="squares takes no document_weights"):
         rw.objective(squares)([0.0, 1.0], [0, 1], [0, 2], document_weights=[1.0, 2.0])
 
     def weighing(scores, labels, offsets, stream=None, document_weights=None):
         return document_weights * (scores - labels), document_weights
 
-    actual = rw.stochastic(rw.objective(weighing), scale=0.0)(
+    actual = rw.objectives.stochastic(rw.objective(weighing), scale=0.0)(
         [0.0, 1.0], [0, 3], [0, 2], rw.Stream(0), document_weights=[1.0, 2.0]
     )
     np.testing.assert_array_equal(actual.gradient, [0.0, -4.0])

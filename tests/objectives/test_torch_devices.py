@@ -126,7 +126,9 @@ WITHOUT_KERNEL = WithoutKernel()
 
 
 @pytest.mark.parametrize("inner", [WITHOUT_KERNEL, rw.objective(squared_error)])
-@pytest.mark.parametrize("around", [lambda inner: inner, lambda inner: 0.5 * inner + rw.SoftmaxCE(), rw.weighted])
+@pytest.mark.parametrize(
+    "around", [lambda inner: inner, lambda inner: 0.5 * inner + rw.objectives.SoftmaxCE(), rw.objectives.weighted]
+)
 def test_an_objective_without_a_kernel_is_computed_by_the_cpu_with_one_warning(device, monkeypatch, inner, around):
     pytest.importorskip("triton")
     monkeypatch.setattr(prepared, "KERNEL_DEVICES", {"meta"})

@@ -10,6 +10,7 @@ import pytest
 import rankwise as rw
 from rankwise.data.frames import to_frame
 from rankwise.rankers.training.resume import fingerprint
+from tests.refusals import refusal
 
 TREES: dict[str, Any] = {"rounds": 4, "leaves": 4, "min_documents": 3, "threads": 1, "learning_rate": 0.3}
 
@@ -25,7 +26,9 @@ def parts() -> tuple[rw.RankingDataset, rw.RankingDataset]:
 def test_a_ranker_learns_from_the_column_what_plrank_is_passed(parts):
     train, _ = parts
     ranker = rw.LightGBMRanker("plrank", extra_trees=False, **TREES).fit(train)
-    objective = rw.lightgbm_objective("plrank", query_ids=train.query_ids, document_rewards=train.document_rewards)
+    objective = rw.objectives.lightgbm_objective(
+        "plrank", query_ids=train.query_ids, document_rewards=train.document_rewards
+    )
     sizes = {"num_leaves": 4, "min_data_in_leaf": 3, "learning_rate": 0.3, "num_threads": 1}
     parameters = {"objective": objective, "verbosity": -1, "force_col_wise": True, **sizes}
     booster = lgb.train(parameters, lgb.Dataset(train.features, train.labels, group=train.sizes), num_boost_round=4)
@@ -37,7 +40,9 @@ def test_a_ranker_learns_from_the_column_what_plrank_is_passed(parts):
 def test_the_first_gradient_is_that_of_the_rewards(parts):
     train, _ = parts
     scores = np.zeros(train.n_docs)
-    passed = rw.PLRank()(scores, train.labels, train.offsets, train.stream(0), document_rewards=train.document_rewards)
+    passed = rw.objectives.PLRank()(
+        scores, train.labels, train.offsets, train.stream(0), document_rewards=train.document_rewards
+    )
     negated = train.with_(document_rewards=-train.document_rewards)
     learned = [rw.LightGBMRanker("plrank", **TREES | {"rounds": 1}).fit(one).predict(one) for one in (train, negated)]
     assert np.corrcoef(learned[0], -passed.gradient)[0, 1] > 0.3
@@ -58,10 +63,10 @@ def test_a_sum_with_a_loss_of_labels_passes_rewards_to_plrank_alone(parts):
     train, _ = parts
     mixed, stream, scores = rw.objective("plrank + 0.5*xendcg"), rw.Stream(0), np.arange(train.n_docs) % 5 / 5.0
     found = mixed(scores, train.labels, train.offsets, stream, document_rewards=train.document_rewards)
-    rewarded = rw.PLRank()(
+    rewarded = rw.objectives.PLRank()(
         scores, train.labels, train.offsets, stream.child("term", 0), document_rewards=train.document_rewards
     )
-    labelled = rw.XENDCG()(scores, train.labels, train.offsets, stream.child("term", 1))
+    labelled = rw.objectives.XENDCG()(scores, train.labels, train.offsets, stream.child("term", 1))
     np.testing.assert_allclose(found.gradient, rewarded.gradient + 0.5 * labelled.gradient, atol=1e-14)
 
 
@@ -79,13 +84,13 @@ def test_a_function_of_ones_own_may_read_rewards(parts):
 )
 def test_objectives_that_learn_from_labels_say_what_to_do(parts, objective):
     train, valid = parts
-    with pytest.raises(ValueError, match=r"does not learn from document_rewards.*train plrank.*labels='regression'"):
+    with refusal(what="…does not learn from document_rewards…", hint="train plrank…labels='regression'…"):
         rw.LightGBMRanker(objective, **TREES).fit(train, valid)
 
 
 def test_reward_is_the_metric_to_stop_by(parts):
     train, valid = parts
-    ranker = rw.LightGBMRanker("plrank", **TREES).fit(train, valid, measure={"train": train})
+    ranker = rw.LightGBMRanker("plrank", **TREES).fit(train, valid, eval_sets={"train": train})
     assert list(ranker.history_) == ["loss", "reward@10", "train reward@10"]
     scores = ranker.predict(valid)
     values = rw.metric("reward@10")(scores, valid.labels, valid.offsets, document_rewards=valid.document_rewards)
@@ -125,9 +130,9 @@ def test_the_column_is_read_written_and_identified(parts, tmp_path: Path):
     read = rw.read_csv(tmp_path / "train.csv", document_reward="document_reward")
     np.testing.assert_array_equal(read.document_rewards, train.document_rewards)
     assert read.n_features == train.n_features
-    again = rw.read_parquet(rw.write_parquet(train, tmp_path / "train.parquet"))
+    again = rw.read_parquet(rw.data.write_parquet(train, tmp_path / "train.parquet"))
     np.testing.assert_array_equal(again.document_rewards, train.document_rewards)
     turned = train.with_(document_rewards=-train.document_rewards)
     assert len({fingerprint(one) for one in (train, turned, train.with_(document_rewards=None))}) == 3
-    with pytest.raises(ValueError, match="document rewards must be finite: got inf at row 1 "):
+    with refusal(what="document rewards must be finite", got="inf", where="row 1 (query 0)"):
         train.with_(document_rewards=np.r_[0.0, np.inf, np.zeros(train.n_docs - 2)])

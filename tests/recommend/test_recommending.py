@@ -7,15 +7,16 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from tests.refusals import refusal, refuses
 
 SMALL: dict[str, Any] = {"factors": 4, "epochs": 2, "threads": 1, "device": "cpu", "progress": False}
 EVERY: dict[str, Any] = {
-    "ease": lambda **settings: rw.EASE(regularization=3.0, **settings),
-    "als": lambda **settings: rw.ALS(factors=4, regularization=2.0, alpha=4.0, iterations=3, **settings),
-    "knn": lambda **settings: rw.ItemKNN(neighbours=6, shrinkage=1.0, **settings),
-    "popularity": lambda **settings: rw.Popularity(**settings),
-    "factorization": lambda **settings: rw.FactorizationRanker(**SMALL | settings),
-    "whole catalogue": lambda **settings: rw.FactorizationRanker.full_catalogue(**SMALL | settings),
+    "ease": lambda **settings: rw.recommend.EASE(regularization=3.0, **settings),
+    "als": lambda **settings: rw.recommend.ALS(factors=4, regularization=2.0, alpha=4.0, iterations=3, **settings),
+    "knn": lambda **settings: rw.recommend.ItemKNN(neighbours=6, shrinkage=1.0, **settings),
+    "popularity": lambda **settings: rw.recommend.Popularity(**settings),
+    "factorization": lambda **settings: rw.recommend.FactorizationRanker(**SMALL | settings),
+    "whole catalogue": lambda **settings: rw.recommend.FactorizationRanker.full_catalogue(**SMALL | settings),
 }
 COLD, FULL, N_ITEMS = 100, 200, 12
 
@@ -30,26 +31,28 @@ def frame(*, cold: bool = True) -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def ratings() -> rw.Interactions:
-    return rw.Interactions.from_frame(frame())
+def ratings() -> rw.recommend.Interactions:
+    return rw.recommend.Interactions.from_frame(frame())
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_user_gets_recommendations_or_a_sentence_says_who_does_not(name, ratings):
     model = EVERY[name]().fit(ratings)
     with pytest.warns(UserWarning, match="rated every item get no recommendation: 1 of 10 users; the first is 200"):
-        found = model.recommend(k=3)
+        found = model.recommend(cutoff=3)
     assert found["user"].unique().sort().to_list() == [*range(8), COLD]
-    popular = rw.Popularity().fit(ratings).recommend([COLD], k=3)
-    assert model.recommend([COLD], k=3).equals(popular)
-    assert len(model.recommend([FULL], k=3, exclude_seen=False)) == 3
+    popular = rw.recommend.Popularity().fit(ratings).recommend([COLD], cutoff=3)
+    assert model.recommend([COLD], cutoff=3).equals(popular)
+    assert len(model.recommend([FULL], cutoff=3, exclude_seen=False)) == 3
 
 
 @pytest.mark.parametrize("name", ["factorization", "whole catalogue"])
 def test_a_user_who_likes_nothing_changes_no_vector(name, ratings):
     settings = {"item_bias": True, "unknown": "mean", "weight_decay": 0.1}
     model = EVERY[name](**settings).fit(ratings)
-    alone = EVERY[name](**settings).fit(rw.Interactions.from_frame(frame(cold=False), catalogue=np.arange(N_ITEMS)))
+    alone = EVERY[name](**settings).fit(
+        rw.recommend.Interactions.from_frame(frame(cold=False), catalogue=np.arange(N_ITEMS))
+    )
     for kind in ("item_vectors", "item_bias"):
         np.testing.assert_array_equal(getattr(model.model_, kind), getattr(alone.model_, kind))
     users = [*range(8), 999]  # whom the mean vector of the others stands for
@@ -71,7 +74,7 @@ def test_users_whom_lists_say_nothing_about_get_what_is_popular():
 
 def test_validation_may_have_users_who_liked_nothing_in_training(ratings):
     rows = {"user": [COLD, 1], "item": [5, 3], "rating": [5.0, 5.0]}
-    valid = rw.Interactions.from_frame(pl.DataFrame(rows), catalogue=np.arange(N_ITEMS))
+    valid = rw.recommend.Interactions.from_frame(pl.DataFrame(rows), catalogue=np.arange(N_ITEMS))
     assert len(EVERY["factorization"]().fit(ratings, valid).history_["ndcg@10"]) == 2
 
 
@@ -80,11 +83,11 @@ def test_a_history_says_what_training_on_it_says(name, ratings):
     """These score by what a user likes alone, so that a user of training is one of many with this history."""
     model = EVERY[name]().fit(ratings)
     users = list(range(8))
-    expected = model.recommend(users, k=4)
-    assert model.recommend(k=4, history=ratings.take(np.isin(ratings.users, users))).equals(expected)
+    expected = model.recommend(users, cutoff=4)
+    assert model.recommend(cutoff=4, history=ratings.take(np.isin(ratings.users, users))).equals(expected)
     liked = frame().filter((pl.col("user") == 1) & (pl.col("rating") >= 4))["item"].to_list()
     seen = set(liked)
-    found = model.recommend("bob", k=12, history=liked)
+    found = model.recommend("bob", cutoff=12, history=liked)
     assert found["user"].unique().to_list() == ["bob"]
     assert not seen & set(found["item"])
     np.testing.assert_array_equal(
@@ -94,8 +97,8 @@ def test_a_history_says_what_training_on_it_says(name, ratings):
 
 def test_als_solves_for_the_new_user_with_items_as_they_are():
     events = pl.DataFrame({"user": [1, 1, 1, 2, 2, 3, 3], "item": [0, 0, 1, 1, 2, 2, 3]})
-    model = rw.ALS(factors=3, regularization=0.5, alpha=2.0, iterations=5).fit(
-        rw.Interactions.from_frame(events, rating=None)
+    model = rw.recommend.ALS(factors=3, regularization=0.5, alpha=2.0, iterations=5).fit(
+        rw.recommend.Interactions.from_frame(events, rating=None)
     )
     items = model.model_.item_vectors.astype(float)
     confidence, wanted = np.array([1 + 2.0 * 2, 1, 1 + 2.0, 1]), np.array([1.0, 0, 1, 0])  # item 0 twice, item 2 once
@@ -124,28 +127,27 @@ def test_a_factorization_finds_the_best_vector_of_a_new_user(settings, ratings):
 
 
 def test_a_history_that_says_nothing_or_too_much_is_said(ratings):
-    model = rw.EASE().fit(ratings)
-    with pytest.raises(ValueError, match="the model was not trained on this item: got 77, one of 1 unknown"):
+    model = rw.recommend.EASE().fit(ratings)
+    with refusal(what="the model was not trained on this item", got="77, one of 1 unknown"):
         model.recommend(history=[1, 77])
-    with pytest.raises(ValueError, match="a list of items is the history of one user: got 2 users"):
+    with refusal(what="a list of items is the history of one user", got="2 users"):
         model.recommend([1, 2], history=[1])
-    with pytest.raises(ValueError, match="a history needs an item"):
-        model.recommend(history=[])
+    refuses(lambda: model.recommend(history=[]), what="a history needs an item")
     model.set_params(unknown="popular")
     with pytest.warns(UserWarning, match="1 of the 2 items of the history were not there in training"):
-        assert model.recommend(history=[1, 77], k=3).equals(model.recommend(history=[1], k=3))
-    popular = rw.Popularity().fit(ratings).recommend([COLD], k=3).drop("user")
-    assert model.recommend(history=ratings.take(ratings.users == COLD), k=3).drop("user").equals(popular)
+        assert model.recommend(history=[1, 77], cutoff=3).equals(model.recommend(history=[1], cutoff=3))
+    popular = rw.recommend.Popularity().fit(ratings).recommend([COLD], cutoff=3).drop("user")
+    assert model.recommend(history=ratings.take(ratings.users == COLD), cutoff=3).drop("user").equals(popular)
     taught = EVERY["factorization"](objective="distil")
     lists = ratings.dataset(1)
     taught.fit(lists.with_(teacher_scores=np.arange(lists.n_docs, dtype=float)))
-    with pytest.raises(ValueError, match="a history has labels alone to learn from: got distil, which reads teacher"):
+    with refusal(what="a history has labels alone to learn from", got="distil, which reads teacher_scores"):
         taught.recommend(history=[1])
 
 
 def test_similar_items_are_those_that_the_model_holds_alike(ratings):
     knn = EVERY["knn"]().fit(ratings)
-    near = knn.similar_items([4], k=3)
+    near = knn.similar_items([4], cutoff=3)
     assert near.columns == ["item", "rank", "similar", "similarity"]
     x = np.zeros((10, N_ITEMS))
     for user, item, rating in frame().rows():
@@ -154,25 +156,23 @@ def test_similar_items_are_those_that_the_model_holds_alike(ratings):
     cosines[4, 4] = -1
     np.testing.assert_allclose(near["similarity"], np.sort(cosines[4])[::-1][:3], rtol=1e-6)
     ease = EVERY["ease"]().fit(ratings)
-    found = ease.similar_items([4, 6], k=2)
+    found = ease.similar_items([4, 6], cutoff=2)
     for item in (4, 6):
-        scores = dict(ease.recommend(history=[item], k=2).select("item", "score").rows())
+        scores = dict(ease.recommend(history=[item], cutoff=2).select("item", "score").rows())
         assert dict(found.filter(pl.col("item") == item).select("similar", "weight").rows()) == pytest.approx(scores)
-    assert EVERY["als"]().fit(ratings).similar_items(4, k=1).columns[-1] == "cosine"
-    with pytest.raises(ValueError, match="Popularity does not compare items"):
-        rw.Popularity().fit(ratings).similar_items([4])
-    with pytest.raises(ValueError, match="not trained on this item: got 99"):
-        ease.similar_items([99])
+    assert EVERY["als"]().fit(ratings).similar_items(4, cutoff=1).columns[-1] == "cosine"
+    refuses(lambda: rw.recommend.Popularity().fit(ratings).similar_items([4]), what="Popularity does not compare items")
+    refuses(lambda: ease.similar_items([99]), what="the model was not trained on this item", got="99…")
     alone = pl.concat([frame(), pl.DataFrame({"user": [0], "item": [50], "rating": [1.0]})])
     for name in ("ease", "knn", "als"):
-        model = EVERY[name]().fit(rw.Interactions.from_frame(alone))
+        model = EVERY[name]().fit(rw.recommend.Interactions.from_frame(alone))
         with pytest.warns(UserWarning, match="items that are like no other are left out: 1 of 2; the first is 50"):
-            assert model.similar_items([4, 50], k=1)["item"].to_list() == [4]
+            assert model.similar_items([4, 50], cutoff=1)["item"].to_list() == [4]
 
 
 def test_a_choice_says_among_which_items_it_looked():
-    choice = rw.choose_recommender(
-        rw.synthetic_ratings(n_users=20, n_items=50, n_ratings=20, seed=1), ["popularity"], metrics="rr"
+    choice = rw.recommend.choose_recommender(
+        rw.recommend.synthetic_ratings(n_users=20, n_items=50, n_ratings=20, seed=1), ["popularity"], metrics="rr"
     )
     assert choice.ranked == "the full catalogue of 50 items, without those that the user rated in training"
     assert choice.ranked in " ".join(repr(choice).split())

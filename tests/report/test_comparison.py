@@ -29,7 +29,7 @@ WRITTEN = ["map", "ndcg_cut_10", "recip_rank", "P_5"]
 @pytest.fixture(scope="module")
 def runs() -> rw.Comparison:
     with pytest.warns(UserWarning, match="100% of the first 10 documents of two were judged, but 89% of one's"):
-        return rw.compare({name: rw.evaluate(*rw.judge(run, QRELS), WRITTEN) for name, run in RUNS.items()})
+        return rw.compare({name: rw.evaluate(*rw.trec.join(run, QRELS), WRITTEN) for name, run in RUNS.items()})
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ def test_documents_that_a_run_did_not_retrieve_are_not_ranked_and_those_that_nob
         "one": {"q": {"d1": 3.0, "d2": 2.0, "extra": 1.0}, "other": {"d1": 1.0}},
         "two": {"q": {"d2": 9.0}, "other": {"d1": 1.0}},
     }
-    compared = rw.compare({name: rw.evaluate(*rw.judge(run, qrels), "ap") for name, run in runs.items()})
+    compared = rw.compare({name: rw.evaluate(*rw.trec.join(run, qrels), "ap") for name, run in runs.items()})
     page = opened(browser, compared.to_report(tmp_path / "page.html"))
     wait(page, "q")
     assert (shown(page, "a"), shown(page, "b")) == (["d1", "d2", "extra"], ["d2"])

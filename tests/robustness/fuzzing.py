@@ -15,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
+from rankwise import check
 from tests import tiers
 
 SEED = int(os.environ.get("RANKWISE_FUZZ_SEED", "0"))
@@ -133,14 +134,14 @@ def _hold(
 def complaint(read: Callable[[Path], object], path: Path) -> str | None:
     """Say what is wrong with how a file was taken: None if it was read, or refused by an error as ours must be.
 
-    That is a ValueError itself (one of a subclass comes from a library), which names the file, and prints on a terminal
+    That is an InputError, which names the file, and prints on a terminal
     as one line.
     """
     try:
         read(path)
     except Exception as raised:
         text = str(raised)
-        if type(raised) is not ValueError:
+        if not isinstance(raised, check.InputError):
             return f"leaked {type(raised).__module__}.{type(raised).__name__}: {text}"
         if path.name not in text:
             return f"the error does not name {path.name}: {text}"

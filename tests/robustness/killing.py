@@ -38,7 +38,7 @@ RANKERS: dict[str, Any] = {
         **to,
     ),
     "neural": lambda **to: rw.NeuralRanker("stochastic(softmax_ce)", hidden=(6,), dropout=0.2, **_NETS, **to),
-    "factorization": lambda **to: rw.FactorizationRanker(
+    "factorization": lambda **to: rw.recommend.FactorizationRanker(
         "softmax_ce", factors=3, resample=True, unknown="mean", **_NETS, **to
     ),
 }
@@ -66,7 +66,7 @@ def data(kind: str) -> tuple[Any, Any]:
     if kind != "factorization":
         whole = rw.synthetic(n_queries=40, n_features=6, n_docs=12, seed=2)
         return whole.take(slice(0, 25)), whole.take(slice(25, 40))
-    train, valid = rw.synthetic_ratings(30, 40, n_ratings=12, seed=1).split((0.7, 0.3), seed=1)
+    train, valid = rw.recommend.synthetic_ratings(30, 40, n_ratings=12, seed=1).split((0.7, 0.3), seed=1)
     return train, valid
 
 
@@ -77,7 +77,7 @@ def train(kind: str, folder: Path, until: int | None) -> None:
     seen: list[int] = []
     moments = Moments(until)
     sys.setprofile(moments)
-    ranker.fit(learn, valid, resume=True, watch=lambda done, _: seen.append(done))
+    ranker.fit(learn, valid, resume=True, callback=lambda done, _: seen.append(done))
     sys.setprofile(None)
     scores = ranker.predict(valid.dataset(1, seed=0) if kind == "factorization" else valid)
     found = {"history": ranker.history_, "best": ranker.best_round_, "scores": scores.tolist()}

@@ -62,7 +62,7 @@ def cluster():
 
 @pytest.fixture
 def path(whole, tmp_path):
-    return rw.write_parquet(whole.with_(query_ids=np.arange(whole.n_queries)), tmp_path / "train.parquet")
+    return rw.data.write_parquet(whole.with_(query_ids=np.arange(whole.n_queries)), tmp_path / "train.parquet")
 
 
 def within(function, *arguments, **options):
@@ -91,7 +91,9 @@ def test_a_worker_falls_silent_between_blocks(silent_cluster, path, whole, tmp_p
     victim = processes[max(processes)]
     settings = SETTINGS | {"checkpoint": tmp_path / "kept"}
     first, again = (ranker("xendcg", **settings) for _ in range(2))
-    within(rw.dask.fit, ranker("xendcg", **SETTINGS), path, client=cluster)  # everything is imported and compiled
+    within(
+        rw.cluster.dask.fit, ranker("xendcg", **SETTINGS), path, client=cluster
+    )  # everything is imported and compiled
 
     def silence(done, _):
         if done == 5:
@@ -99,11 +101,11 @@ def test_a_worker_falls_silent_between_blocks(silent_cluster, path, whole, tmp_p
 
     try:
         with pytest.raises(
-            rw.LostWorkerError, match=rf"{max(processes)} did not answer for {SILENCE} seconds while .*resume="
+            rw.cluster.LostWorkerError, match=rf"{max(processes)} did not answer for {SILENCE} seconds while .*resume="
         ):
-            within(rw.dask.fit, first, path, client=cluster, timeout=SILENCE, watch=silence)
+            within(rw.cluster.dask.fit, first, path, client=cluster, timeout=SILENCE, callback=silence)
         with pytest.warns(RuntimeWarning, match=f"without {max(processes)}, silent for more than {SILENCE} seconds"):
-            model = within(rw.dask.fit, again, path, client=cluster, timeout=SILENCE, resume=True)
+            model = within(rw.cluster.dask.fit, again, path, client=cluster, timeout=SILENCE, resume=True)
     finally:
         os.kill(victim, signal.SIGCONT)
     assert model.partitions_.workers == 1
@@ -127,12 +129,12 @@ def test_a_worker_is_killed_while_data_are_sent(cluster, path, whole, tmp_path, 
         return method(*arguments, **options)
 
     monkeypatch.setattr(cluster, moment, deadly)
-    watch = {"watch": lambda round, _: done.append(round)}
-    with pytest.raises(rw.LostWorkerError, match="resume=True"):
-        within(rw.dask.fit, ranker("xendcg", **settings), path, client=cluster, **watch)
+    options = {"callback": lambda round, _: done.append(round)}
+    with pytest.raises(rw.cluster.LostWorkerError, match="resume=True"):
+        within(rw.cluster.dask.fit, ranker("xendcg", **settings), path, client=cluster, **options)
     cluster.wait_for_workers(2, timeout=HANG)
     done.clear()
-    model = within(rw.dask.fit, ranker("xendcg", **settings), path, client=cluster, resume=True, **watch)
+    model = within(rw.cluster.dask.fit, ranker("xendcg", **settings), path, client=cluster, resume=True, **options)
     assert done == list(range(6, 13))
     assert model.history_["loss"] == pytest.approx(loss_of_one_machine(ranker, whole), rel=0.05)
 
@@ -167,18 +169,27 @@ def test_the_scheduler_is_killed(path, whole, tmp_path, moment):
             if moment == "inside":  # a block that lasts, and a scheduler that goes in the middle of it
                 settings |= {"rounds": 10**6, "checkpoint_every": 10**6}
                 threading.Timer(5, processes[0].kill).start()
-            with pytest.raises(rw.LostWorkerError, match=r"scheduler .* was lost while .*resume=True.*new Client"):
-                within(rw.dask.fit, rw.LightGBMRanker("xendcg", **settings), path, client=client, watch=end)
-            with pytest.raises(rw.LostWorkerError, match="scheduler"):
+            with pytest.raises(
+                rw.cluster.LostWorkerError, match=r"scheduler .* was lost while .*resume=True.*new Client"
+            ):
+                within(rw.cluster.dask.fit, rw.LightGBMRanker("xendcg", **settings), path, client=client, callback=end)
+            with pytest.raises(rw.cluster.LostWorkerError, match="scheduler"):
                 within(
-                    rw.dask.fit, rw.LightGBMRanker("xendcg", **settings), path, client=client, timeout=5, resume=True
+                    rw.cluster.dask.fit,
+                    rw.LightGBMRanker("xendcg", **settings),
+                    path,
+                    client=client,
+                    timeout=5,
+                    resume=True,
                 )
         if moment == "inside":
             return
         more, file = started(tmp_path, "second")
         with distributed.Client(scheduler_file=str(file), timeout=HANG) as client:
             client.wait_for_workers(1, timeout=HANG)
-            model = within(rw.dask.fit, rw.LightGBMRanker("xendcg", **settings), path, client=client, resume=True)
+            model = within(
+                rw.cluster.dask.fit, rw.LightGBMRanker("xendcg", **settings), path, client=client, resume=True
+            )
         assert model.history_["loss"] == pytest.approx(loss_of_one_machine(rw.LightGBMRanker, whole), rel=1e-9)
     finally:
         for process in (*processes, *more):

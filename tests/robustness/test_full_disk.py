@@ -32,20 +32,21 @@ kind, folder, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 data = rw.synthetic(n_queries=30, n_features=4, n_docs=8.0, seed=1)
 scores = data.features[:, 0].astype(float)
 inputs = scratch / "data.parquet"
-rw.write_parquet(data, inputs)
+rw.data.write_parquet(data, inputs)
 np.save(scratch / "a.npy", scores)
 np.save(scratch / "b.npy", -scores)
 model = rw.LightGBMRanker("xendcg", rounds=3, leaves=4, min_documents=2, threads=1).fit(data)
 model.save(scratch / "model")
 ratings = [f"{user},{item},{1 + (user * item) % 5}" for user in range(12) for item in range(12) if (user + item) % 3]
 (scratch / "ratings.csv").write_text("user,item,rating\\n" + "\\n".join(ratings) + "\\n")
-factors = rw.FactorizationRanker(epochs=1, factors=2).fit(rw.Interactions.read(scratch / "ratings.csv"))
+events = rw.recommend.Interactions.read(scratch / "ratings.csv")
+factors = rw.recommend.FactorizationRanker(epochs=1, factors=2).fit(events)
 factors.save(scratch / "factors")
-spec = rw.Spec(
+spec = rw.lab.Spec(
     name="x", data=[str(inputs)], trials=2, metrics=["ndcg@5"], methods={"a": "lightgbm(xendcg)"},
     settings={"rounds": 2, "leaves": 4, "min_documents": 2, "threads": 1},
 )
-results = rw.reproduce(spec, scratch / "results", jobs=1)
+results = rw.lab.reproduce(spec, scratch / "results", jobs=1)
 trial = Outcome(frames={"queries": results.queries, "curves": results.curves}, about={"seconds": 1.0})
 
 
@@ -61,10 +62,10 @@ def command(*words):
 
 a, b = scratch / "a.npy", scratch / "b.npy"
 WRITERS = {
-    "data.txt": lambda path: rw.write_letor(data, path, force=True),
-    "data.txt.gz": lambda path: rw.write_letor(data, path, force=True),
-    "data.txt.zst": lambda path: rw.write_letor(data, path, force=True),
-    "data.parquet": lambda path: rw.write_parquet(data, path, force=True),
+    "data.txt": lambda path: rw.data.write_letor(data, path, force=True),
+    "data.txt.gz": lambda path: rw.data.write_letor(data, path, force=True),
+    "data.txt.zst": lambda path: rw.data.write_letor(data, path, force=True),
+    "data.parquet": lambda path: rw.data.write_parquet(data, path, force=True),
     "a.run": lambda path: write_run(scores, data, path, tag="a", force=True),
     "convert.parquet": command("data", "convert", inputs, "-o", "OUT"),
     "noise.txt": command("data", "noise", inputs, "-o", "OUT", "--flips", "0.1"),
@@ -87,7 +88,7 @@ WRITERS = {
     "model": lambda path: model.save(path, force=True),
     "factors": lambda path: factors.save(path, force=True),
     "trials": lambda path: Store(path).write("t", trial),
-    "report": lambda path: rw.write_report(results, path, force=True),
+    "report": lambda path: rw.lab.write_report(results, path, force=True),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import rankwise as rw
+from rankwise import check
 from rankwise.metrics.base import Metric
 from rankwise.model_selection.spaces import Choice, Range, dimension
 from rankwise.rankers import expressions
@@ -114,7 +115,7 @@ def test_expressions(read: Callable[[str], Any], samples: tuple[str, ...], kinds
 
 def _complaint(raised: Exception, text: str) -> str | None:
     sentence = str(raised)
-    if type(raised) is not ValueError:
+    if not isinstance(raised, check.InputError):
         return f"leaked {type(raised).__name__}: {sentence}"
     place = re.search(r"\bcharacter (\d+) of ['\"]", sentence)
     if place is None and "characters at most" not in sentence:

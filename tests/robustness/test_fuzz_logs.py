@@ -384,7 +384,7 @@ def changed(records: list[Any], chance: random.Random, values: tuple[Any, ...]) 
 
 
 def read_features(path: Path) -> Any:
-    data: Any = rw.read_feature_log(path)
+    data: Any = rw.data.read_feature_log(path)
     cells = zip(data.qids().tolist(), data.document_ids.tolist(), np.asarray(data.features).tolist(), strict=True)
     return {(query, document): dict(zip(data.feature_names, row, strict=True)) for query, document, row in cells}
 

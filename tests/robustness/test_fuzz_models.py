@@ -50,7 +50,7 @@ def use(path):
     model = rw.load(path)
     try:
         if hasattr(model, "recommend"):
-            model.recommend(k=3)
+            model.recommend(cutoff=3)
         else:
             scores = model.predict(features)
             if hasattr(model, "curves_") and not ((scores >= 0.0) & (scores <= 1.0)).all():
@@ -299,13 +299,21 @@ KINDS: dict[str, Any] = {
     "calibrated by segment": lambda: rw.calibrate(
         rw.LightGBMRanker("xendcg", **TREES).fit(_data(True)), _fresh(True), segment=1
     ),
-    "factorization": lambda: rw.FactorizationRanker(epochs=1, factors=3, threads=1).fit(
-        rw.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)
+    "factorization": lambda: rw.recommend.FactorizationRanker(epochs=1, factors=3, threads=1).fit(
+        rw.recommend.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)
     ),
-    "ease of many items": lambda: rw.EASE().fit(rw.synthetic_ratings(n_users=12, n_items=40, n_ratings=20.0, seed=1)),
-    "ease of many users": lambda: rw.EASE().fit(rw.synthetic_ratings(n_users=40, n_items=12, n_ratings=9.0, seed=1)),
-    "als": lambda: rw.ALS(factors=3).fit(rw.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)),
-    "knn": lambda: rw.ItemKNN(neighbours=4).fit(rw.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)),
+    "ease of many items": lambda: rw.recommend.EASE().fit(
+        rw.recommend.synthetic_ratings(n_users=12, n_items=40, n_ratings=20.0, seed=1)
+    ),
+    "ease of many users": lambda: rw.recommend.EASE().fit(
+        rw.recommend.synthetic_ratings(n_users=40, n_items=12, n_ratings=9.0, seed=1)
+    ),
+    "als": lambda: rw.recommend.ALS(factors=3).fit(
+        rw.recommend.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)
+    ),
+    "knn": lambda: rw.recommend.ItemKNN(neighbours=4).fit(
+        rw.recommend.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)
+    ),
 }
 
 

@@ -28,12 +28,12 @@ WORDS = (b"PAR1", b"rankwise", b"qid", b"bm25", b'"roles"', b"[]", b"{}")
 
 def of_others(**options: Any) -> bytes:
     file = io.BytesIO()
-    rw.to_frame(DATA).write_parquet(file, **options)
+    rw.data.to_frame(DATA).write_parquet(file, **options)
     return file.getvalue()
 
 
 def test_damaged_files_of_ours_never_read_as_other_data(tmp_path):
-    path = rw.write_parquet(DATA, tmp_path / "damaged.parquet")
+    path = rw.data.write_parquet(DATA, tmp_path / "damaged.parquet")
 
     def read(path):
         data = rw.read_parquet(path)
@@ -65,13 +65,13 @@ def read_folder(path: Path) -> None:
 
 def test_damaged_descriptions_of_columns(tmp_path):
     """The metadata of our files, as another program may write them, without a checksum."""
-    path = rw.write_parquet(DATA, tmp_path / "damaged.parquet")
+    path = rw.data.write_parquet(DATA, tmp_path / "damaged.parquet")
     text = pl.read_parquet_metadata(path)["rankwise"].encode()
     for case, chance in fuzzing.cases(300):
         damaged = fuzzing.damaged(text, chance, (b'"query"', b'"qid"', b"null", b"[", b"{", b'["age"]')).decode(
             errors="replace"
         )
-        rw.to_frame(DATA).write_parquet(path, metadata={"rankwise": damaged})
+        rw.data.to_frame(DATA).write_parquet(path, metadata={"rankwise": damaged})
         wrong = fuzzing.complaint(rw.read_parquet, path)
         assert wrong is None, f"{wrong}\n{case}: {damaged!r}"
 

@@ -19,11 +19,11 @@ SAMPLES = {
 @pytest.mark.parametrize("name", SAMPLES)
 def test_damaged_ratings(tmp_path, name):
     words = (b"::", b'"', b",,", b"1e400", b"2024-01-01", SAMPLES[name].split(b"\n")[1] + b"\n", b"9" * 25)
-    fuzzing.holds(rw.Interactions.read, [SAMPLES[name]], tmp_path / f"damaged.{name}", words=words, usual=500)
+    fuzzing.holds(rw.recommend.Interactions.read, [SAMPLES[name]], tmp_path / f"damaged.{name}", words=words, usual=500)
 
 
 def test_damaged_ratings_in_parquet(tmp_path):
     path = tmp_path / "damaged.parquet"
     columns = {"user": [1, 1, 2], "item": ["a", "b", "a"], "rating": [4.0, 1.0, 5.0], "time": [1, 2, 3]}
     pl.DataFrame(columns).write_parquet(path)
-    fuzzing.holds_apart(rw.Interactions.read, [path.read_bytes()], path, usual=400)
+    fuzzing.holds_apart(rw.recommend.Interactions.read, [path.read_bytes()], path, usual=400)

@@ -139,7 +139,7 @@ def test_damaged_studies(tmp_path: Path) -> None:
 
     def resume(path: Path) -> object:
         space = {"space": "none", "search": {"leaves": "whole(3, 15)"}, "fixed": {"rounds": 2, "min_documents": 2}}
-        return rw.tune(train, valid, study=path, resume=True, trials=2, threads=1, progress=False, **space)  # type: ignore[arg-type]
+        return rw.tune(train, valid, checkpoint=path, resume=True, trials=2, threads=1, progress=False, **space)  # type: ignore[arg-type]
 
     resume(path)
     whole = path.read_bytes()

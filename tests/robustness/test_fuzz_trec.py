@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.evaluation.rankings import read_ranking, read_scores
+from rankwise.evaluation.score_files import read_ranking, read_scores
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow
@@ -17,17 +17,17 @@ WORDS = (b"q1", b"d1", b"Q0", b"q1 Q0 d9 9 1.0 a\n", b"q1 0 d9 3\n", b"\x01", b"
 
 
 def test_damaged_runs(tmp_path):
-    fuzzing.holds(rw.read_run, [RUN], tmp_path / "damaged.run", words=WORDS)
+    fuzzing.holds(rw.trec.read_run, [RUN], tmp_path / "damaged.run", words=WORDS)
 
 
 def test_damaged_qrels(tmp_path):
-    fuzzing.holds(rw.read_qrels, [QRELS], tmp_path / "damaged.qrels", words=WORDS)
+    fuzzing.holds(rw.trec.read_qrels, [QRELS], tmp_path / "damaged.qrels", words=WORDS)
 
 
 def test_damaged_runs_that_are_judged(tmp_path):
     qrels = tmp_path / "qrels.txt"
     qrels.write_bytes(QRELS)
-    known = rw.read_qrels(qrels)
+    known = rw.trec.read_qrels(qrels)
     fuzzing.holds(lambda path: read_ranking(path, known, all_topics=False), [RUN], tmp_path / "damaged.run", usual=200)
 
 

@@ -25,7 +25,7 @@ from rankwise.models import storage
 from rankwise.models.schema import Schema
 from rankwise.serving import processes, server
 from rankwise.serving.feature_log import FeatureLog
-from rankwise.serving.requests import RequestedQuery
+from rankwise.serving.request_parsing import RequestedQuery
 
 SETTINGS: Any = {"leaves": 7, "min_documents": 1, "threads": 1, "patience": None}
 EVERYWHERE = "0.0.0.0"  # noqa: S104 (nothing listens there)
@@ -177,7 +177,7 @@ def test_requests_of_one_query_without_ids_of_documents_do_not_replace_each_othe
     log = FeatureLog(tmp_path / "served.jsonl")
     written(log, "r", {"id": "tv"}, {"id": "tv"}, {})
     written(log, "rr", {"id": "tv"}, {"id": 1, "ids": [1, 2]}, {"id": "1", "ids": ["1", "2"]})
-    data = rw.read_feature_log(log.path, repeated="last")
+    data = rw.data.read_feature_log(log.path, repeated="last")
     assert [len(data.take([query]).labels) for query in range(data.n_queries)] == [6, 2, 2]
 
 

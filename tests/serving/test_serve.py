@@ -17,6 +17,7 @@ import pytest
 import rankwise as rw
 from tests.cli.running import refused, run
 from tests.processes import HANG, wait_until
+from tests.refusals import refusal
 from tests.serving.running import Running
 
 pytest.importorskip("starlette", reason="needs the extra serve")
@@ -27,7 +28,7 @@ from rankwise.models.schema import Schema
 from rankwise.serving import openapi
 from rankwise.serving.feature_log import FeatureLog
 from rankwise.serving.http import Service
-from rankwise.serving.requests import RequestError, RequestLimits
+from rankwise.serving.request_parsing import RequestError, RequestLimits
 
 EVIL = "</script><img src=x onerror=\"document.title='taken'\">"
 COLOURS = ("red", "green", "blue")
@@ -68,7 +69,7 @@ def folders(models, tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def server(folders, data, tmp_path_factory) -> Iterator[Running]:
-    examples = rw.write_parquet(data, tmp_path_factory.mktemp("examples") / "data.parquet")
+    examples = rw.data.write_parquet(data, tmp_path_factory.mktemp("examples") / "data.parquet")
     words = [f"{name}={folder}" for name, folder in folders.items()]
     limits = ("--max-documents", 30, "--max-megabytes", 0.05)
     logged = ("--log-level", "info", "--log-features", tmp_path_factory.mktemp("log") / "served.jsonl", "--sample", 1)
@@ -221,9 +222,9 @@ def test_loopback_names_are_the_service(server, host):
 def test_a_word_among_numbers_takes_no_more_memory_than_the_body(models):
     """NumPy would make an array of texts: here of 160 GB."""
     body = orjson.dumps({"rows": [[1.5, 2.5]] * 20_000 + [[1.5, "x" * 1_000_000]]})
-    with pytest.raises(RequestError, match="a value must be a number") as wrong:
+    with refusal(RequestError, what="a value must be a number, or null where it is missing") as wrong:
         Service({"numbered": models["numbered"]}).models["numbered"].read(body, 30_000)
-    assert wrong.value.parts["where"] == "rows[20000], column 1"
+    assert wrong.value.where == "rows[20000], column 1"
 
 
 def test_models_are_listed_with_their_features(server, models):
@@ -294,11 +295,11 @@ def test_logged_features_are_read_as_data_and_compared(server, models, data, tmp
     wait_until(lambda: len(lines()) == 4)
     log = tmp_path / "served.jsonl"
     log.write_text("\n".join(lines()))
-    logged = rw.read_feature_log(log)
+    logged = rw.data.read_feature_log(log)
     expected = data.take([int(query[1:]) for query in np.asarray(logged.query_ids)])  # they may be logged in any order
     assert logged.feature_names == data.feature_names
     assert models["first"].predict(logged).tolist() == models["first"].predict(expected).tolist()
-    train = rw.write_parquet(data, tmp_path / "train.parquet")
+    train = rw.data.write_parquet(data, tmp_path / "train.parquet")
     assert "colour" in run("data", "skew", train, log).stdout
 
 

@@ -10,6 +10,7 @@ import pytest
 import rankwise as rw
 from rankwise.serving.skew import _by_query, _index
 from tests.cli.running import run
+from tests.refusals import refusal, refuses
 
 NAMES = [f"f{k}" for k in range(5)]
 
@@ -42,9 +43,9 @@ def model(train: rw.RankingDataset):
 
 
 def test_other_queries_are_no_skew_within_queries(train):
-    frame = rw.compare_features(train, lists(1, start=1000)).frame
+    frame = rw.data.compare_features(train, lists(1, start=1000)).frame
     assert max(column(frame, "psi").values()) < 0.02
-    shifted = rw.compare_features(train, lists(2, level=3.0, start=1000)).frame
+    shifted = rw.data.compare_features(train, lists(2, level=3.0, start=1000)).frame
     assert max(column(shifted, "psi").values()) < 0.02
     levels = column(shifted, "psi_levels")
     assert min(levels[name] for name in NAMES[:4]) > 0.5
@@ -58,7 +59,7 @@ def test_planted_differences_are_found(train):
     rows[:, 1] += 5.0  # an offset, which does not change orders
     rows[np.arange(len(rows)) % 4 == 0, 2] = np.nan
     rows[:, 4] = np.minimum(rows[:, 4], 1.0)  # a value that is not logged any more
-    frame = rw.compare_features(train, served.with_(features=rows)).frame
+    frame = rw.data.compare_features(train, served.with_(features=rows)).frame
     psi, levels, missing = (column(frame, name) for name in ("psi", "psi_levels", "missing_served"))
     assert psi["f0"] > 0.25
     assert psi["f4"] > 0.25
@@ -70,16 +71,16 @@ def test_planted_differences_are_found(train):
 
 def test_features_that_are_not_served_come_first(train):
     rows = train.features[:, [4, 2, 1, 0]] * np.array([1, 1, 1, 9], np.float32)
-    frame = rw.compare_features(train, train.with_(features=rows, feature_names=["f4", "f2", "f1", "f0"])).frame
+    frame = rw.data.compare_features(train, train.with_(features=rows, feature_names=["f4", "f2", "f1", "f0"])).frame
     assert frame["feature"].to_list() == ["f3", "f0", "f1", "f2", "f4"]
 
 
 def test_single_documents_tell_nothing_within_queries(train):
     n_docs = train.n_docs
     alone = rw.RankingDataset(train.features, train.labels, np.arange(n_docs + 1), feature_names=NAMES)
-    assert np.isnan(rw.compare_features(train, alone).frame["psi"].to_numpy()).all()
+    assert np.isnan(rw.data.compare_features(train, alone).frame["psi"].to_numpy()).all()
     both = rw.concatenate([train.with_(query_ids=None, document_ids=None), alone])
-    assert max(column(rw.compare_features(train, both).frame, "psi").values()) < 1e-3
+    assert max(column(rw.data.compare_features(train, both).frame, "psi").values()) < 1e-3
 
 
 def test_documents_that_were_served_twice(train, model):
@@ -92,11 +93,11 @@ def test_documents_that_were_served_twice(train, model):
         query_ids=train.query_ids,
         document_ids=train.document_ids[rows],
     )
-    assert rw.compare_features(train, twice, model).frame["loss"].to_list() == [0.0] * 5
+    assert rw.data.compare_features(train, twice, model).frame["loss"].to_list() == [0.0] * 5
     features = twice.features.copy()
     features[5, 0] = 7.0
-    with pytest.raises(ValueError, match=r"served twice with different features: got document 2 at .*query"):
-        rw.compare_features(train, twice.with_(features=features), model)
+    with refusal(what="a document was served twice with different features", got="document 2", hint="…query…"):
+        rw.data.compare_features(train, twice.with_(features=features), model)
 
 
 def test_losses_are_those_of_data_with_one_feature_replaced(train, model):
@@ -105,7 +106,7 @@ def test_losses_are_those_of_data_with_one_feature_replaced(train, model):
     rows = served.features.copy()
     rows[:, 1] = -rows[:, 1]
     rows[:, 3] = 0.0  # of which the model has hardly any use
-    compared = rw.compare_features(train, served.with_(features=rows), model, metric="ndcg@5")
+    compared = rw.data.compare_features(train, served.with_(features=rows), model, metric="ndcg@5")
     loss, low, high = (column(compared.frame, name) for name in ("loss", "low", "high"))
     replaced = served.features.copy()
     replaced[:, 1] = -replaced[:, 1]
@@ -130,7 +131,7 @@ def test_documents_that_were_not_logged_keep_their_features(train, model):
         document_ids=train.document_ids[keep][::-1],
         feature_names=NAMES,
     )
-    frame = rw.compare_features(train, served, model).frame
+    frame = rw.data.compare_features(train, served, model).frame
     assert set(frame["loss"]) == {0.0}
 
 
@@ -138,14 +139,14 @@ def test_a_model_that_adds_init_scores_finds_them(train):
     start = train.with_(init_scores=train.features[:, 0])
     ranker = rw.LightGBMRanker("xendcg", rounds=3, leaves=4, threads=1).fit(start)
     served = train.with_(features=train.features * np.float32(-1))
-    frame = rw.compare_features(start, served, ranker).frame
+    frame = rw.data.compare_features(start, served, ranker).frame
     assert max(frame["loss"].to_list()) > 0.0
 
 
 def test_columns_are_matched_by_name(train):
     served = lists(1, start=1000)
     changed = served.with_(features=served.features[:, [3, 1, 0]], feature_names=["f3", "new", "f0"])
-    compared = rw.compare_features(train, changed)
+    compared = rw.data.compare_features(train, changed)
     missing = column(compared.frame, "missing_served")
     assert missing == {"f0": 0.0, "f1": 1.0, "f2": 1.0, "f3": 0.0, "f4": 1.0}
     psi = column(compared.frame, "psi")
@@ -160,9 +161,9 @@ def test_categories_are_compared_by_their_shares():
     for chances in ([0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]):
         codes = rng.choice(3, size=3000, p=chances)[:, None]
         data.append(rw.RankingDataset.from_sizes(codes, np.zeros(3000), np.full(100, 30), categorical=[0]))
-    assert rw.compare_features(data[0], data[1]).frame["psi"][0] < 0.01
+    assert rw.data.compare_features(data[0], data[1]).frame["psi"][0] < 0.01
     p, q = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
-    assert rw.compare_features(data[0], data[2]).frame["psi"][0] == pytest.approx(
+    assert rw.data.compare_features(data[0], data[2]).frame["psi"][0] == pytest.approx(
         ((p - q) * np.log(p / q)).sum(), rel=0.1
     )
 
@@ -179,21 +180,20 @@ def test_medians_of_queries_and_the_index_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "fields"),
     [
-        ({"query_ids": None}, "matched by the ids of queries and documents: got data without ids"),
-        ({"query_ids": np.arange(-150, 0)}, "have no document in common"),
-        ({"feature_names": list("abcde")}, "share no feature: got 'f0' and 'a'"),
+        ({"query_ids": None}, {"what": "…matched by the ids of queries and documents", "got": "data without ids"}),
+        ({"query_ids": np.arange(-150, 0)}, {"what": "training and served data have no document in common"}),
+        ({"feature_names": list("abcde")}, {"what": "…share no feature", "got": "'f0' and 'a'"}),
     ],
 )
-def test_data_that_cannot_be_compared(change, sentence, train, model):
-    with pytest.raises(ValueError, match=sentence):
-        rw.compare_features(train, train.with_(**change), model)
+def test_data_that_cannot_be_compared(change, fields, train, model):
+    refuses(lambda: rw.data.compare_features(train, train.with_(**change), model), **fields)
 
 
 def test_the_command(train, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rw.write_parquet(train, "train.parquet")
+    rw.data.write_parquet(train, "train.parquet")
     model.save("model")
     records = []
     for query, document, row in zip(
@@ -224,8 +224,8 @@ def test_strict_ends_with_exit_code_3_where_features_differ_too_much(
     change, sentence, train, model, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    rw.write_parquet(train, "train.parquet")
-    rw.write_parquet(train.with_(features=change(train.features)), "served.parquet")
+    rw.data.write_parquet(train, "train.parquet")
+    rw.data.write_parquet(train.with_(features=change(train.features)), "served.parquet")
     model.save("model")
     words = ("data", "skew", "train.parquet", "served.parquet", "--model", "model")
     assert run(*words).exit_code == 0
@@ -237,7 +237,7 @@ def test_strict_ends_with_exit_code_3_where_features_differ_too_much(
 def test_chance_alone_raises_no_alarm():
     """Of 40 samples, small ones among them, of the same population; one alarm in a hundred would be by design."""
     alarms = [
-        rw.compare_features(lists(seed, size), lists(seed + 100, other, start=1000)).alarms
+        rw.data.compare_features(lists(seed, size), lists(seed + 100, other, start=1000)).alarms
         for seed, (size, other) in enumerate([(30, 30), (100, 40), (150, 150), (60, 400)] * 10)
     ]
     assert sum(map(bool, alarms)) <= 1
@@ -245,7 +245,7 @@ def test_chance_alone_raises_no_alarm():
 
 def test_losses_that_are_all_the_same_have_an_interval_nevertheless(train):
     moved = train.with_(features=train.features + np.array([0, 0, 0, 1, 0], np.float32))
-    compared = rw.compare_features(train, moved, lambda features: features[:, 0], metric="ndcg@10")
+    compared = rw.data.compare_features(train, moved, lambda features: features[:, 0], metric="ndcg@10")
     loss, low, high = (column(compared.frame, name)["f3"] for name in ("loss", "low", "high"))
     assert loss == 0.0
     assert high == -low == pytest.approx(1.0 - 0.025 ** (1.0 / train.n_queries), rel=0.1)  # of those that are scored

@@ -13,7 +13,7 @@ from benchmarks.pages.results.bounds import by_bound
 from benchmarks.pages.results.changes import ahead, by_change
 from benchmarks.pages.results.peaks import by_peak
 from benchmarks.pages.results.rounds import by_reach, by_round
-from rankwise.experiments.comparisons import alpha, comparison, places
+from rankwise.experiments.comparisons import alpha, comparison, data_levels
 from rankwise.experiments.results import Results
 from rankwise.experiments.schema import QUERIES, empty
 from rankwise.experiments.spec import Spec, find_spec, recipes
@@ -145,8 +145,8 @@ def means(results: Results) -> str:
     """Means with intervals and marks: by level where there are some, else by metric."""
     results = narrowed(results)
     texts = []
-    for data in dict.fromkeys(data for data, _ in places(results)):
-        levels = [level for name, level in places(results) if name == data]
+    for data in dict.fromkeys(data for data, _ in data_levels(results)):
+        levels = [level for name, level in data_levels(results) if name == data]
         table = levels_table(results, data) if len(levels) > 1 else means_table(results, data, levels[0])
         texts += [f"**{data}**", table.markdown()]
     return "\n\n".join(texts)
@@ -156,10 +156,10 @@ def beside(results: Results) -> str:
     """Each method beside the paper's figure for it, if there are any, and how far it is from the first, in both."""
     metric, first = results.spec["decide"], results.methods[0]
     published = {row[:4]: row[4] for row in results.published.iter_rows()}
-    by_level = len({level for _, level in places(results)}) > 1
+    by_level = len({level for _, level in data_levels(results)}) > 1
     printed = any(row[3] == metric for row in results.published.iter_rows())
     rows, legend = [], ""
-    for data, level in places(results):
+    for data, level in data_levels(results):
         compared = comparison(results, data, level)
         if compared is None:
             continue

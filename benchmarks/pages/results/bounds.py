@@ -14,7 +14,7 @@ from rankwise.statistics import tables
 KEYS = ["data", "method", "trial", "round"]
 
 
-def by_bound(results: rw.Results) -> str:
+def by_bound(results: rw.lab.Results) -> str:
     """How often a bound is above its metric, both at the first and the last round, and how they go together."""
     curves = results.curves
     rows = []
@@ -55,7 +55,7 @@ def by_bound(results: rw.Results) -> str:
 def main() -> None:
     parser = harness.arguments(__doc__)
     parser.add_argument("results")
-    print(by_bound(rw.Results.read(parser.parse_args().results)))
+    print(by_bound(rw.lab.Results.read(parser.parse_args().results)))
 
 
 if __name__ == "__main__":

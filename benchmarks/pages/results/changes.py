@@ -14,19 +14,19 @@ from itertools import permutations
 import rankwise as rw
 from benchmarks import harness
 from rankwise import check
-from rankwise.experiments.comparisons import alpha, comparison, places
+from rankwise.experiments.comparisons import alpha, comparison, data_levels
 from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
 
 NOISE, SETTINGS = "noise", "settings"
 
 
-def by_change(results: rw.Results) -> str:
+def by_change(results: rw.lab.Results) -> str:
     """The deciding metric's difference for every pair of methods that are one change apart, on each data set."""
     metric = results.spec["decide"]
     pairs = single_changes(results.spec["methods"])
     rows = []
-    for data, level in places(results):
+    for data, level in data_levels(results):
         compared = comparison(results, data, level)
         if compared is None:
             continue
@@ -77,7 +77,7 @@ def _read(text: str) -> tuple[str, ast.expr, list[str]]:
 def main() -> None:
     parser = harness.arguments(__doc__)
     parser.add_argument("results")
-    print(by_change(rw.Results.read(parser.parse_args().results)))
+    print(by_change(rw.lab.Results.read(parser.parse_args().results)))
 
 
 if __name__ == "__main__":

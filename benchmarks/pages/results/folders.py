@@ -50,7 +50,7 @@ class Folders:
         """Title, text and caption of every figure in the report of an experiment, by name."""
         page = (self.reports or Path()) / run / "report.html"
         if not page.is_file():
-            rw.write_report(self.read(run), page.parent)
+            rw.lab.write_report(self.read(run), page.parent)
         found = FIGURE.findall(page.read_text(encoding="utf-8"))
         return {
             name: (html.unescape(title), html.unescape(alt), html.unescape(text)) for name, title, alt, text in found

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from benchmarks.pages.results.blocks import ABSENT, recipe_of, trials
 from benchmarks.pages.results.folders import Folders
-from rankwise.experiments.comparisons import alpha, places
+from rankwise.experiments.comparisons import alpha, data_levels
 from rankwise.experiments.verdicts import Verdict, counted, verdicts
 from rankwise.statistics import tables
 
@@ -15,7 +15,7 @@ def overview(folders: Folders) -> str:
     for page, run in folders.subjects():
         if folders.has(run):
             results = folders.read(run)
-            data = ", ".join(dict.fromkeys(name for name, _ in places(results)))
+            data = ", ".join(dict.fromkeys(name for name, _ in data_levels(results)))
             words = counted(verdicts(results)) or "see the page"
             rows.append((f"[`{run}`]({page.name})", data, trials(results), results.spec["claim"], words))
         elif folders.all_there:

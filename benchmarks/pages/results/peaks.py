@@ -18,7 +18,7 @@ from rankwise.statistics.significance import FEWEST, t_test
 KINDS = ("valid", "test", "train")
 
 
-def by_peak(results: rw.Results) -> str:
+def by_peak(results: rw.lab.Results) -> str:
     """The deciding metric of each method at its best round and at the last, and what has changed on test data."""
     spec = results.spec
     named = {kind: f"{kind} {spec['decide']}" for kind in KINDS}
@@ -59,7 +59,7 @@ def matrix(curve: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     parser = harness.arguments(__doc__)
     parser.add_argument("results")
-    print(by_peak(rw.Results.read(parser.parse_args().results)))
+    print(by_peak(rw.lab.Results.read(parser.parse_args().results)))
 
 
 if __name__ == "__main__":

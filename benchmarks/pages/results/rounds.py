@@ -22,7 +22,7 @@ from rankwise.statistics.significance import t_test
 ROUNDS = (5, 10, 25, 50, 100, 200, 500, 1000)
 
 
-def by_round(results: rw.Results, rounds: Sequence[int] = ROUNDS) -> str:
+def by_round(results: rw.lab.Results, rounds: Sequence[int] = ROUNDS) -> str:
     """The deciding metric after some numbers of rounds, the differences, and by how much each exceeds the last one.
 
     Shown are rounds that every trial of every method has reached. Where a curve was thinned, the round before stands
@@ -53,7 +53,7 @@ def by_round(results: rw.Results, rounds: Sequence[int] = ROUNDS) -> str:
     return tables.Table(header=header, rows=tuple(rows), align="lrllrrrlrl", notes=()).markdown()
 
 
-def by_reach(results: rw.Results) -> str:
+def by_reach(results: rw.lab.Results) -> str:
     """How far each of two methods gets on validation queries, and after how many rounds both have got equally far.
 
     Of a trial, both reach the lower one of their two best values, each after some number of rounds.
@@ -84,7 +84,7 @@ def by_reach(results: rw.Results) -> str:
     return tables.Table(header=header, rows=tuple(rows), align="lllrrrlrrrl", notes=()).markdown()
 
 
-def compared(results: rw.Results) -> list[tuple[str, str]]:
+def compared(results: rw.lab.Results) -> list[tuple[str, str]]:
     """The pairs of methods that the paper compares, or all of them where it compares none."""
     said = claims(results.spec.get("published", ""))
     about = {frozenset((one.better, one.worse)) for one in said}
@@ -123,7 +123,7 @@ def gap_of(gaps: np.ndarray, spec: dict[str, Any], digits: int = 4) -> list[str]
 def main() -> None:
     parser = harness.arguments(__doc__)
     parser.add_argument("results")
-    results = rw.Results.read(parser.parse_args().results)
+    results = rw.lab.Results.read(parser.parse_args().results)
     print(f"{by_round(results)}\n\n{by_reach(results)}")
 
 

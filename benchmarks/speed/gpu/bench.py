@@ -93,11 +93,11 @@ class Ours:
         self.leaf.grad = None
         self.unprepared(self.leaf, self.labels, self.offsets).backward()
 
-    def kernel(self) -> rw.Derivatives:
+    def kernel(self) -> rw.objectives.Derivatives:
         """Value and gradient."""
         return self.on_device(self.scores, self.stream, hessian=False)
 
-    def with_hessian(self) -> rw.Derivatives:
+    def with_hessian(self) -> rw.objectives.Derivatives:
         """Value, gradient and Hessian."""
         return self.on_device(self.scores, self.stream)
 

@@ -77,7 +77,7 @@ def measure(name: str, train: rw.RankingDataset, valid: rw.RankingDataset, setti
     if on_gpu:
         torch.cuda.reset_peak_memory_stats(settings["device"])
     ranker = rw.NeuralRanker("approx_ndcg", progress=False, patience=None, **settings)
-    ranker.fit(train, valid, watch=lambda *_: ends.append(time.perf_counter()))
+    ranker.fit(train, valid, callback=lambda *_: ends.append(time.perf_counter()))
     whole = statistics.median(np.diff(ends)) if len(ends) > 1 else float("nan")
     memory = torch.cuda.max_memory_allocated(settings["device"]) / 2**20 if on_gpu else 0.0
     learner, stream = learner_of(ranker, train), train.stream(1)

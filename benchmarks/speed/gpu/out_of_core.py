@@ -77,7 +77,7 @@ def measured(train: rw.RankingDataset, test: rw.RankingDataset, device: str, rou
     )
     with DeviceMemory(device) as memory:
         ends, start = [], time.perf_counter()
-        ranker.fit(train, watch=lambda *_: ends.append(time.perf_counter()))
+        ranker.fit(train, callback=lambda *_: ends.append(time.perf_counter()))
         total = time.perf_counter() - start
     a_round = statistics.median(np.diff(ends)[2:].tolist())
     values = rw.evaluate(ranker, test, ["ndcg@10"])["ndcg@10"]

@@ -7,5 +7,6 @@ Checks return the value in the form that the rest of the package works with: ``l
 from rankwise.check.documents import *
 from rankwise.check.errors import *
 from rankwise.check.matrix import *
+from rankwise.check.message import *
 from rankwise.check.queries import *
 from rankwise.check.settings import *

@@ -5,12 +5,14 @@ import difflib
 import errno
 import re
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Self
+from dataclasses import replace
+
+from rankwise.check.message import Message, Row, Write
 
 _FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # ours, without an errno
 _QUOTED = 200  # characters of a library's error that ours quotes
-_ROW = re.compile(r"\bat row (\d+)\b")
 _TWICE, _RENAME = "a table must name each of its columns once", "rename or leave out one of them"
 _USER = re.compile(  # and a password; with a / or ? in it, where a port that is no number shows that it is one
     r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]+:(?://|/(?=[^/\s]*@)))"
@@ -22,73 +24,54 @@ _BARE = re.compile(r"\?[^\s'\"]+")
 _SIGNED = re.compile(
     r"(?i)([?&;][\w.%-]*(?:sig|token|secret|passw|pwd|credential|auth|jwt|key(?!w))[\w.%-]*=)[^&;\s'\"#]*[^&;\s'\"#.,:)]"
 )
-Write = Callable[[str, str | None], str | None]
-"""From an argument and its value, None where it is only named, to other words; None leaves it as it is in Python."""
-
-_MARK = re.compile(r"""`((?:'[^']*'|"[^"]*"|[^`'"|])*)(?:\|([^`]*))?`""")  # as in Python, and in the shell
-_ARGUMENT = re.compile(r"(set |pass )?([a-z_]+)(?:=(.*))?")
 
 
-class Sentence(str):
-    """The text of an error or a warning, with a hint that marks the arguments that it names.
+class InputError(ValueError):
+    """Input that cannot be used; its text is the sentence of its fields."""
 
-    The command line writes marked arguments as options, and descriptions of data sets as keys. A mark is an argument,
-    after "set" or "pass" if the hint says that, or the words of Python and of the command line, which may be empty.
+    @property
+    def message(self) -> Message:
+        """The parts of the sentence, with a hint that marks arguments."""
+        return Message.of(self)
 
-    >>> Sentence("no labels.", "`set label=…`, or judge them` (rw.judge)|`")
-    'no labels. Hint: set label=…, or judge them (rw.judge).'
-    """
+    @property
+    def what(self) -> str:
+        """The rule that the input breaks."""
+        return self.message.what
 
-    start: str
-    """What is before the hint."""
-    hint: str
-    """The hint with its marks."""
+    @property
+    def got(self) -> str | None:
+        """The value that was found instead, or None where the rule says all."""
+        return self.message.got
 
-    def __new__(cls, start: str, hint: str = "") -> Self:
-        """Build the text from what is wrong and the hint."""
-        space = "" if start.endswith("\n") else " "
-        self = super().__new__(cls, start + (f"{space}Hint: {_MARK.sub(lambda mark: mark[1], hint)}." if hint else ""))
-        self.start, self.hint = start, hint
-        return self
+    @property
+    def where(self) -> str:
+        """The place of the value, such as the line of a file; empty where there is none."""
+        return str(self.message.where)
 
-    @classmethod
-    def of(cls, raised: BaseException) -> Self:
-        """Return the sentence of an error or a warning."""
-        text = raised.args[0] if len(raised.args) == 1 else None
-        return text if isinstance(text, cls) else cls(str(raised))
+    @property
+    def about(self) -> str:
+        """The file or the part that the sentence begins with; empty where there is none."""
+        return self.message.about
 
-    def rewritten(self, write: Write, verb: str, shell: Callable[[str], bool] | None = None) -> Self:
-        """Rewrite marked arguments; ``verb`` replaces "set" and "pass".
-
-        Words of the command line replace those of Python where ``shell`` allows them.
-
-        >>> Sentence("two.", "`set all=True`, or gain=1").rewritten(lambda name, value: f"--{name}", "add")
-        'two. Hint: add --all, or gain=1.'
-        """
-
-        def words(mark: re.Match[str]) -> str:
-            if mark[2] is not None:
-                return f"`{mark[2]}`" if shell and shell(mark[2]) else mark[0]
-            argument = _ARGUMENT.fullmatch(mark[1])
-            if argument is None or (written := write(argument[2], argument[3])) is None:
-                return mark[0]
-            return f"`{verb} {written}`" if argument[1] else f"`{written}`"
-
-        return type(self)(self.start, _MARK.sub(words, self.hint))
+    @property
+    def hint(self) -> str:
+        """The advice to the user; empty where there is none."""
+        return self.message.plain
 
 
-def error(what: str, *, got: object = None, where: str = "", hint: str = "") -> ValueError:
-    """Build an error about input; arguments that the hint names may be marked, see :class:`Sentence`.
+InputError.__module__ = "rankwise.errors"  # the public place, which tracebacks show
+
+
+def error(what: str, *, got: object = None, where: str | Row = "", hint: str = "") -> InputError:
+    """Build an error about input; arguments that the hint names may be marked, see :class:`Message`.
 
     >>> print(error("labels must be finite", got="nan", where="row 3 (query 'a')", hint="drop or relabel the document"))
     labels must be finite: got nan at row 3 (query 'a'). Hint: drop or relabel the document.
     """
-    text = what
-    if got is not None:
-        text += f": got {got}"
-    if where:
-        text += f" at {where}" if got is not None else f": {where}"
-    return ValueError(Sentence(printable(f"{text}."), printable(hint)))
+    place = Row(where.number, printable(where.rest)) if isinstance(where, Row) else printable(where)
+    found = None if got is None else printable(str(got))
+    return InputError(Message(printable(what), found, place, printable(hint)))
 
 
 def unexpected(method: str, name: str, hint: str) -> TypeError:
@@ -97,7 +80,15 @@ def unexpected(method: str, name: str, hint: str) -> TypeError:
     >>> print(unexpected("fit", "eval_set", "pass valid="))
     fit has no argument 'eval_set'. Hint: pass valid=.
     """
-    return TypeError(Sentence(printable(f"{method} has no argument {name!r}."), hint))
+    return TypeError(Message(printable(f"{method} has no argument {name!r}"), hint=hint))
+
+
+def warn(what: str, *, hint: str = "", category: type[Warning] = UserWarning, stacklevel: int = 1) -> None:
+    """Warn in the form of an error, with a hint that may mark arguments; ``stacklevel`` is that of the caller."""
+    message = Message(what, hint=hint)
+    warning = category(str(message))  # pytest.warns takes nothing but a text
+    vars(warning)["message"] = message
+    warnings.warn(warning, stacklevel=stacklevel + 1)
 
 
 def address(url: str) -> str:
@@ -147,48 +138,50 @@ def naming(place: object) -> Iterator[None]:
         yield
     except ValueError as wrong:
         name = printable(address(str(place)))
-        if type(wrong) is ValueError and re.search(rf"(?:at|of|:) {re.escape(name)}(?:[,.:; ]|$)", str(wrong)):
+        if isinstance(wrong, InputError) and wrong.message.names(name):
             raise
-        raise ValueError(prefixed(name, wrong)) from wrong
+        raise prefixed(name, wrong) from wrong
 
 
-def prefixed(place: str, wrong: ValueError) -> Sentence:
-    """Return the sentence of an error with the place that it is about before it."""
-    sentence = Sentence.of(wrong)
-    return Sentence(f"{place}: {printable(sentence.start)}", sentence.hint)
+def prefixed(place: str, wrong: ValueError) -> InputError:
+    """Return an error with the place that it is about before its sentence."""
+    message = Message.of(wrong).changed(printable)
+    return InputError(replace(message, about=f"{place}: {message.about}" if message.about else place))
 
 
-def placing(place: Callable[[int], str]) -> contextlib.AbstractContextManager[None]:
+def placing(place: Callable[[int], str | Row]) -> contextlib.AbstractContextManager[None]:
     """Replace the number of a row in errors of a ``with`` block by its origin, such as the line of a file."""
-    return _rewriting(
-        lambda sentence: Sentence(_ROW.sub(lambda row: f"at {place(int(row[1]))}", sentence.start), sentence.hint)
+    return _changing(
+        lambda message: (
+            replace(message, where=message.where.placed(place)) if isinstance(message.where, Row) else message
+        )
     )
 
 
 def renaming(name: str, other: str) -> contextlib.AbstractContextManager[None]:
     """Replace a name in errors of a ``with`` block by another, such as that of a copy by that of its source."""
-    return _rewriting(lambda sentence: Sentence(sentence.start.replace(name, other), sentence.hint))
+    return _changing(lambda message: message.changed(lambda text: text.replace(name, other)))
 
 
 def hints(write: Write, verb: str) -> contextlib.AbstractContextManager[None]:
-    """Rewrite the hints of errors of a ``with`` block by :meth:`Sentence.rewritten`."""
-    return _rewriting(lambda sentence: sentence.rewritten(write, verb))
+    """Rewrite the hints of errors of a ``with`` block by :meth:`Message.rewritten`."""
+    return _changing(lambda message: message.rewritten(write, verb))
 
 
 def also_hint(hint: str) -> contextlib.AbstractContextManager[None]:
     """Add a hint to errors of a ``with`` block."""
-    return _rewriting(lambda sentence: Sentence(sentence.start, f"{sentence.hint}; {hint}" if sentence.hint else hint))
+    return _changing(lambda message: replace(message, hint=f"{message.hint}; {hint}" if message.hint else hint))
 
 
 @contextlib.contextmanager
-def _rewriting(rewrite: Callable[[Sentence], Sentence]) -> Iterator[None]:
+def _changing(change: Callable[[Message], Message]) -> Iterator[None]:
     try:
         yield
     except ValueError as wrong:
-        sentence = rewrite(Sentence.of(wrong))
-        if type(wrong) is not ValueError or sentence == str(wrong):
+        message = Message.of(wrong)
+        if type(wrong) not in (InputError, ValueError) or (changed := change(message)) == message:
             raise
-        raise ValueError(sentence) from wrong
+        raise InputError(changed) from wrong
 
 
 def is_missing(value: object) -> bool:
@@ -198,14 +191,14 @@ def is_missing(value: object) -> bool:
     )
 
 
-def named_once(names: Sequence[str], where: str = "") -> None:
+def require_unique_names(names: Sequence[str], where: str = "") -> None:
     """Raise if a table has two columns of one name: one would be read as the other, or as a feature."""
     if len(set(names)) < len(names):
         repeated = next(name for place, name in enumerate(names) if name in names[:place])
         raise error(_TWICE, got=f"{repeated!r} again", where=where, hint=_RENAME)
 
 
-def not_utf8(content: bytes, where: str) -> ValueError:
+def not_utf8(content: bytes, where: str) -> InputError:
     """Build the error of text that is not UTF-8; it names the likely encoding."""
     wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
     encoding, name = ("UTF-16", "UTF-16") if wide else ("Latin-1 or Windows-1252", "WINDOWS-1252")
@@ -219,7 +212,7 @@ def library(
 ) -> Iterator[None]:
     """Replace errors of a library in a ``with`` block by one that names the file that it could not read.
 
-    ``path`` may be a function that returns it. With ``also`` a ValueError is one of ours, and is not replaced.
+    ``path`` may be a function that returns it. With ``also`` an InputError is not replaced.
     """
     try:
         yield
@@ -227,7 +220,7 @@ def library(
         raise
     except BaseException as broken:  # polars panics outside of Exception
         numbered = isinstance(broken, OSError) and broken.errno not in (None, errno.EINVAL)
-        if numbered or type(broken) in _FILE_ERRORS or (also and type(broken) is ValueError):
+        if numbered or type(broken) in _FILE_ERRORS or (also and isinstance(broken, InputError)):
             raise
         got = str(broken).strip().partition("\n")[0][:_QUOTED] or type(broken).__name__
         where = str(path() if callable(path) else path)
@@ -239,7 +232,7 @@ def library(
 def suggestion(word: str, choices: Iterable[str], *, most: int = 1, arguments: bool = False) -> str:
     """Return the hint with the closest choices, up to ``most``, or with all of them if none is close.
 
-    Close ones that are ``arguments`` are marked, see :class:`Sentence`.
+    Close ones that are ``arguments`` are marked, see :class:`Message`.
 
     >>> suggestion("ndgc", ["ndcg", "ap"])
     "did you mean 'ndcg'?"

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rankwise import sparse
 from rankwise.check.errors import error, is_missing
+from rankwise.check.message import Row
 from rankwise.check.settings import integer
 
 _MOST_CONTRIBUTIONS = 2**29  # 4 GiB
@@ -110,6 +111,6 @@ def categories(
             raise error(
                 what if count is None else f"{what}, below its {count} categories",
                 got=f"{values[row]:g}",
-                where=f"row {first_row + row}, column {column}",
+                where=Row(first_row + row, f", column {column}"),
                 hint="number the categories from 0; NaN stands for one that is missing",
             )

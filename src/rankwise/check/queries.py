@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.arrays import Ids, offsets_of
 from rankwise.check.errors import error, is_missing
+from rankwise.check.message import Row
 
 _NO_ID = re.compile("[\0\ud800-\udfff]")
 LARGEST_WEIGHT = 1e30  # derivatives times weights go to the libraries in float32
@@ -51,7 +52,7 @@ def identifiers(what: str, values: ArrayLike, count: int, one: str, *, hint: str
         listed = array.tolist()
         row = next((row for row, value in enumerate(listed) if is_missing(value)), None)
         if row is not None:
-            place = f"row {row}" if one == "document" else f"{one} number {row}"
+            place = Row(row) if one == "document" else f"{one} number {row}"
             raise error(f"{what} must be known for every {one}", got=repr(listed[row]), where=place, hint=hint)
         if all(isinstance(value, str | int) and not isinstance(value, bool) for value in listed):
             texts = any(isinstance(value, str) for value in listed)
@@ -70,8 +71,8 @@ def different_as_text(what: str, values: object) -> None:
     >>> different_as_text("document ids", [1, "2"])
     >>> different_as_text("document ids", [1, "1"])
     Traceback (most recent call last):
-    ValueError: document ids must not differ by their type alone: got 1 and '1'. Hint: make all of them text, or all
-    integers.
+    rankwise.errors.InputError: document ids must not differ by their type alone: got 1 and '1'. Hint: make all of them
+    text, or all integers.
     """
     if not isinstance(values, list | tuple):  # arrays have one type
         return
@@ -101,7 +102,7 @@ def member(what: str, value: object, ids: Ids, *, where: str = "") -> int:
     1
     >>> member("query", "q12", np.array(["q1", "q2", "x"]))
     Traceback (most recent call last):
-    ValueError: there is no such query: got 'q12'. Hint: the nearest of 3 are 'q2', 'q1'.
+    rankwise.errors.InputError: there is no such query: got 'q12'. Hint: the nearest of 3 are 'q2', 'q1'.
     """
     texts = np.asarray(ids).astype(np.str_)
     places = np.flatnonzero(texts == str(value))
@@ -172,7 +173,7 @@ def runs(
         raise error(
             "the rows of a query must lie together",
             got=f"query {_plain(heads[again])!r} again after another query",
-            where=f"row {starts[again]}",
+            where=Row(int(starts[again])),
             hint=hint,
         )
     return np.concatenate((starts, [column.size])).astype(np.int64)
@@ -207,11 +208,11 @@ def rows(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
     return array.astype(np.int64, copy=False)
 
 
-def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[object] | Ids | None = None) -> str:
+def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[object] | Ids | None = None) -> Row:
     """Return the position of a row for an error: its number and its query."""
     query = int(np.searchsorted(query_offsets, row, side="right")) - 1
     name = f"query number {query}" if query_ids is None else f"query {_plain(query_ids[query])!r}"
-    return f"row {row} ({name})"
+    return Row(row, f" ({name})")
 
 
 def query_weights(
@@ -245,15 +246,15 @@ def query_weights(
     return array
 
 
-def metric_values(what: str, values: ArrayLike, n_queries: int, ids: Ids | None = None) -> NDArray[np.float64]:
-    """Check the values of a metric: one number per query, NaN where it is skipped."""
+def metric_values(metric: object, values: ArrayLike, n_queries: int, ids: Ids | None = None) -> NDArray[np.float64]:
+    """Check the values of a metric, which errors name: one number per query, NaN where it is skipped."""
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
         array = np.empty(0, object)
     if array.shape != (n_queries,) or array.dtype.kind not in "fiub":
         raise error(
-            f"{what} must be one number per query",
+            f"values of {metric} must be one number per query",
             got=f"shape {array.shape} of {array.dtype} for {n_queries} queries",
             hint="give a value for each query, NaN for one that is skipped, and not their mean",
         )
@@ -262,7 +263,7 @@ def metric_values(what: str, values: ArrayLike, n_queries: int, ids: Ids | None 
         query = int(np.argmax(infinite))
         where = f"query number {query}" if ids is None else f"query {_plain(ids[query])!r}"
         hint = "NaN is allowed and means that the query is skipped"
-        raise error(f"{what} must be finite", got=array[query], where=where, hint=hint)
+        raise error(f"values of {metric} must be finite", got=array[query], where=where, hint=hint)
     return array.astype(np.float64, copy=False)
 
 

@@ -12,7 +12,8 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.check.errors import Sentence, address, error, printable, suggestion
+from rankwise.check.errors import address, error, printable, suggestion
+from rankwise.check.message import Message
 
 _MOST_NUMBERS = 1e11
 _LARGEST = float(np.finfo(np.float64).max)
@@ -108,7 +109,7 @@ def free_path(path: str | Path, *, force: bool = False) -> Path:
     path = Path(path)
     if path.exists() and not force:
         hint = "choose another name, or allow it with `force`"
-        raise FileExistsError(Sentence(f"{path} exists already and is kept.", hint))
+        raise FileExistsError(Message(f"{path} exists already and is kept", hint=hint))
     return path
 
 

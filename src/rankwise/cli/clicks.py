@@ -17,7 +17,7 @@ from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import Of, Only
 from rankwise.cli.running import Running
-from rankwise.data.compressed import shown
+from rankwise.data.file_formats import shown
 
 if TYPE_CHECKING:
     from rankwise.clicks.logs.log import Log

@@ -87,7 +87,7 @@ class Command(help.Helped, TyperCommand):
                 warnings.showwarning = self._warn
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
-            console.problem(advice(check.Sentence.of(stopped), self) or "interrupted")
+            console.problem(advice(check.Message.of(stopped), self) or "interrupted")
             raise typer.Exit(130) from None
         except Exception as raised:
             if _speaks_for_itself(raised):
@@ -96,7 +96,7 @@ class Command(help.Helped, TyperCommand):
             if debug:
                 traceback.print_exc()
             if _about_input(raised):
-                console.problem(advice(_sentence(raised), self))
+                console.problem(advice(_message(raised), self))
                 raise typer.Exit(2) from None
             hint = "" if debug else "; run it again with --debug for the traceback"
             console.problem(f"unexpected {type(raised).__name__}: {raised}. This is a bug in rankwise{hint}.")
@@ -104,7 +104,7 @@ class Command(help.Helped, TyperCommand):
 
     def _warn(self, message: Any, *_: object, **__: object) -> None:
         """Show a warning as a sentence with advice for this command, without the place in our code it comes from."""
-        console.note(f"warning: {advice(check.Sentence.of(message), self)}")
+        console.note(f"warning: {advice(check.Message.of(message), self)}")
 
 
 class Group(help.Helped, TyperGroup):
@@ -130,7 +130,7 @@ def grouped(title: str, commands: Mapping[str, Any]) -> typer.Typer:
 def _about_input(raised: Exception) -> bool:
     """Whether an error is about what the user passed: of a TypeError, if we raised it, and say what to do."""
     expected = isinstance(raised, ValueError | OSError | check.MissingExtraError)
-    return expected or (isinstance(raised, TypeError) and "Hint: " in str(raised))
+    return expected or (isinstance(raised, TypeError) and check.Message.of(raised).hint != "")
 
 
 def _speaks_for_itself(raised: Exception) -> bool:
@@ -139,21 +139,22 @@ def _speaks_for_itself(raised: Exception) -> bool:
     return from_parser or (isinstance(raised, OSError) and raised.errno == errno.EPIPE)
 
 
-def _sentence(raised: Exception) -> check.Sentence:
-    """Return the sentence of an error; a bare operating system error becomes 'file: reason'."""
+def _message(raised: Exception) -> check.Message:
+    """Return the message of an error; a bare operating system error becomes 'file: reason'."""
     if isinstance(raised, OSError) and raised.strerror:
         reason = raised.strerror.lower()
-        return check.Sentence(f"{raised.filename}: {reason}" if raised.filename else reason)
-    return check.Sentence.of(raised) or check.Sentence(type(raised).__name__)
+        return check.Message(f"{raised.filename}: {reason}" if raised.filename else reason, end="")
+    return check.Message.of(raised) if str(raised) else check.Message(type(raised).__name__, end="")
 
 
-def advice(sentence: check.Sentence, command: Any) -> str:
+def advice(message: check.Message, command: Any) -> str:
     """Return a sentence whose hint names the options of a command: "set label=…" is "use --label …"."""
     options = {name: one for name, one in command.interface.named(command.params) if one.param_type_name == "option"}
     words = {"--import", *(word for option in options.values() for word in option.opts)}
-    return sentence.rewritten(
+    message = message.rewritten(
         lambda name, value: _option(name, value, options), "use", lambda text: words.issuperset(_OPTION.findall(text))
     )
+    return str(message)
 
 
 def _option(name: str, value: str | None, options: Mapping[str, Any]) -> str | None:

@@ -89,7 +89,7 @@ def skew(
         Path | None, "A model: measure what NDCG loses where a feature is replaced by the served one.",
         Option(metavar="MODEL")
     ] = None,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.compare_features]})],
+    settings: Annotated[Keywords, Of(lambda: {"": [rw.data.compare_features]})],
     strict: Annotated[
         bool, "End with exit code 3 where a feature differs by a PSI of 0.25 more than chance makes, or NDCG is lost."
     ] = False,
@@ -106,8 +106,8 @@ def skew(
     """
     train = _read(source, reading)
     logged = Path(served).suffix in (".jsonl", ".ndjson")
-    data = rw.read_feature_log(served, repeated="last") if logged else _read(served, reading)
-    compared = rw.compare_features(train, data, None if model is None else rw.load(model), **settings)
+    data = rw.data.read_feature_log(served, repeated="last") if logged else _read(served, reading)
+    compared = rw.data.compare_features(train, data, None if model is None else rw.load(model), **settings)
     running.show(compared.to_dict(), ("", compared.table()))
     if strict and compared.alarms:
         for alarm in compared.alarms:
@@ -187,9 +187,9 @@ def noise(
     _free(output, running)
     data = _read(source, reading)
     if negatives is not None:
-        noisy = rw.add_negatives(data, negatives, seed=running.seed)
+        noisy = rw.data.add_negatives(data, negatives, seed=running.seed)
     else:
-        noisy = rw.flip_labels(data, flips or 0.0, seed=running.seed)
+        noisy = rw.data.flip_labels(data, flips or 0.0, seed=running.seed)
     _write(noisy, output, writing, running)
 
 
@@ -216,14 +216,14 @@ def thin(
     """
     _free(output, running)
     amounts: Keywords = {"queries": queries, "negatives": negatives}
-    _write(rw.thin(_read(source, reading), **amounts, seed=running.seed), output, writing, running)
+    _write(rw.data.thin(_read(source, reading), **amounts, seed=running.seed), output, writing, running)
 
 
 def clicks(
     source: arguments.Data,
     *,
     output: Output,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.simulate_clicks]})],
+    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.simulate_clicks]})],
     probabilities: Annotated[
         str | None, "Probability of a click on a seen document of grade 0, 1, ….", Unset("0.05,0.3,0.5,0.7,0.95"),
         Option(metavar="NUMBERS")
@@ -244,14 +244,14 @@ def clicks(
     rankwise data clicks train.txt -o clicks.parquet --click-model position --scores scores.txt --cutoff 10
     """
     _free(output, running)
-    from rankwise.evaluation.rankings import in_order_of, read_scores
+    from rankwise.evaluation.score_files import in_order_of, read_scores
 
     if probabilities is not None:
         settings["probabilities"] = inputs.numbers("click probabilities", probabilities)
     order = None if scores is None else read_scores(scores)
     data = _read(source, reading)
     shown = None if order is None else in_order_of(data, order)
-    _write(rw.simulate_clicks(data, ranker=shown, eta=eta, **settings), output, writing, running)
+    _write(rw.clicks.simulate_clicks(data, ranker=shown, eta=eta, **settings), output, writing, running)
 
 
 def catalog(*, running: Json_) -> None:

@@ -29,7 +29,7 @@ def plan(
     rankwise judge plan old=old.run new=new.run --judge llm.txt --previous pilot.csv -o to_judge.csv
     """
     running.free(output, (".csv",))
-    systems = {name: rw.read_run(path) for name, path in inputs.named(runs).items()}
+    systems = {name: rw.trec.read_run(path) for name, path in inputs.named(runs).items()}
     drawn = rw.judging.plan(systems, judge=judge, **settings)
     drawn.write(output, force=running.force)
     document = {"documents": drawn.documents.height, "candidates": drawn.candidates, "output": output}

@@ -69,7 +69,7 @@ def save_evaluations(
     """Write evaluations: their summary, and the values of every query."""
     import polars as pl
 
-    from rankwise.evaluation.stored import frame_of, metadata_of
+    from rankwise.evaluation.evaluation_files import frame_of, metadata_of
 
     def joined(frames: "Mapping[str, pl.DataFrame]") -> "pl.DataFrame":
         return pl.concat([frame.select(pl.lit(name).alias("ranking"), pl.all()) for name, frame in frames.items()])

@@ -17,8 +17,8 @@ from rankwise.statistics.tables import Table
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.data.interactions.lists import Interactions
-    from rankwise.recommend.base import Recommends
+    from rankwise.data.interactions.interactions import Interactions
+    from rankwise.recommend.base import RecommenderMixin
     from rankwise.recommend.choice import RecommenderChoice
     from rankwise.statistics.comparison import Comparison
     from rankwise.statistics.evaluation import Evaluation
@@ -114,7 +114,7 @@ def recommend(
         str | None, OneOf(("error", "popular"), "way to treat unknown users"), "Users that the model does not know.",
         Unset("as the model was made")
     ] = None,
-    factorization: Annotated[Keywords, Of(lambda: {"": [rw.FactorizationRanker]}), Only("epochs")],
+    factorization: Annotated[Keywords, Of(lambda: {"": [rw.recommend.FactorizationRanker]}), Only("epochs")],
     objective: Annotated[str | None, "What a factorization optimises.", Option(metavar="EXPRESSION")] = None,
     set_: arguments.Set = inputs.NONE,
     running: Running,
@@ -165,7 +165,7 @@ def recommend(
         learned.set_params(unknown=unknown)
     names_of_users = None if users is None else _ids(users, learned)
     new_users = None if history is None else _history(history, learned, ratings)
-    table = learned.recommend(names_of_users, k=k, history=new_users)
+    table = learned.recommend(names_of_users, cutoff=k, history=new_users)
     table = _with_titles(table, source, title_file, title)
     if vectors is not None:
         learned.save_vectors(vectors, force=running.force)
@@ -182,11 +182,11 @@ def recommend(
     running.show(document | {"model": learned.name, "items": table.to_dicts()}, *shown, wrote=(output, save, vectors))
 
 
-def _loaded(folder: str) -> "Recommends":
-    from rankwise.recommend.base import Recommends
+def _loaded(folder: str) -> "RecommenderMixin":
+    from rankwise.recommend.base import RecommenderMixin
 
     loaded: object = rw.load(Path(folder))
-    if not isinstance(loaded, Recommends):
+    if not isinstance(loaded, RecommenderMixin):
         got = f"a model of {getattr(loaded, 'name', type(loaded).__name__)}"
         raise check.error("this model recommends nothing", got=got, hint="use 'rankwise predict'")
     return loaded
@@ -195,7 +195,7 @@ def _loaded(folder: str) -> "Recommends":
 def _learn(
     source: str, columns: Ratings, name: str, settings: Keywords, measuring: Measuring, running: Running, *,
     vectors: bool, bar: console.Steps,
-) -> "tuple[Recommends, RecommenderChoice, Comparison | Evaluation | None]":  # fmt: skip
+) -> "tuple[RecommenderMixin, RecommenderChoice, Comparison | Evaluation | None]":  # fmt: skip
     """Choose and measure on parts, then learn from everything."""
     from rankwise.data.reading import read_interactions
     from rankwise.recommend.choice import AUTO, WITH_VECTORS, choose_recommender, hold_out_comparison
@@ -228,14 +228,14 @@ def _learn(
     return choice.best.learn(ratings), choice, evaluation
 
 
-def _history(words: str, model: "Recommends", ratings: Ratings) -> "Interactions | list[int] | list[str]":
+def _history(words: str, model: "RecommenderMixin", ratings: Ratings) -> "Interactions | list[int] | list[str]":
     """Read the history of new users: a table, or the items that one of them likes."""
     from rankwise.data.reading import read_interactions
 
     return read_interactions(words, **ratings.arguments()) if Path(words).exists() else _ids(words, model, "items")
 
 
-def _ids(listed: str, model: "Recommends", what: str = "users") -> list[int] | list[str]:
+def _ids(listed: str, model: "RecommenderMixin", what: str = "users") -> list[int] | list[str]:
     """Read ids as the model has them: numbers or words."""
     words = [word.strip() for word in listed.split(",") if word.strip()]
     if getattr(model.model_, what).dtype.kind not in "iu":

@@ -54,7 +54,7 @@ class Running:
         A training that is resumed replaces the model that it left there when it was interrupted.
         """
         force = self.force or (resume and outputs.is_interrupted(path))
-        storage.ready(path, force=force)
+        storage.check_model_target(path, force=force)
         return replace(self, force=force)
 
     def steps(self, total: int | None) -> AbstractContextManager[console.Steps]:

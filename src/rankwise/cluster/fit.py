@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.cluster.crew import Crew
+from rankwise.cluster.backend import ClusterBackend
 from rankwise.cluster.learner import ClusterLearner, measured
 from rankwise.cluster.network import NETWORKS
-from rankwise.cluster.partitions import spread
+from rankwise.cluster.partitions import distribute
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import base_score, goal_totals, level_totals
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.training import run
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, Watch
+from rankwise.rankers.training.settings import Callback, TrainingData, TrainingSettings
 from rankwise.rankers.trees.ranker import TreeRanker
 
 Tree = TypeVar("Tree", bound=TreeRanker)
@@ -37,28 +37,28 @@ def check_ranker(ranker: TreeRanker, timeout: float) -> None:
 
 
 def train(
-    crew: Crew,
+    backend: ClusterBackend,
     ranker: Tree,
     data: Any,
     *,
     valid: Any,
     init_model: Any,
     resume: bool,
-    watch: Watch | None,
+    callback: Callback | None,
     columns: Keywords,
 ) -> Tree:
     """Train a ranker on the workers of a cluster, and return it trained."""
-    held_out = _validation(crew, valid, columns)
+    held_out = _validation(backend, valid, columns)
     older = None if init_model is None else ranker.older(init_model)
     schema = None if older is None else older.model_.schema
-    with crew.alone():
-        parts = spread(crew, data, columns, schema)
+    with backend.alone():
+        parts = distribute(backend, data, columns, schema)
         if parts.partitions.moved_queries:
             warnings.warn(
-                f"{parts.partitions}. Write whole queries to each partition to spare this", UserWarning, stacklevel=3
+                f"{parts.partitions}. Write whole queries to each partition to spare this", UserWarning, stacklevel=4
             )
         with leakage.checked():  # features stay on the workers; ids are known here
-            sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=schema)
+            sample, held_out = fit_arguments.parts(parts.sample, held_out, valid=None, older=schema)
         if held_out is not None:
             seen, unseen = (leakage.unless_numbers(ids) for ids in (parts.query_ids, held_out.query_ids))
             leakage.warn_shared([leakage.Queries(seen, None)], leakage.Queries(unseen, None), "validation")
@@ -71,7 +71,7 @@ def train(
             if objective is not None and objective.couples_queries:
                 hint = "train it on one machine"
                 raise check.error(f"{objective!r} needs all queries at once, and a worker has some", hint=hint)
-            settings = replace(settings, metrics=(), watch=None)  # which stay with the client
+            settings = replace(settings, metrics=(), callback=None)  # which stay with the client
             if objective is not None and objective.log_odds:
                 settings = replace(settings, base_score=base_score(measured(level_totals, parts, settings, objective)))
             local = ranker.learner(data, settings)
@@ -90,26 +90,26 @@ def train(
                 block=check.integer("checkpoint_every", settings.checkpoint_every, least=1),
             )
 
-        settings = TrainingSettings.of(ranker, resume=resume, watch=watch)
+        settings = TrainingSettings.of(ranker, resume=resume, callback=callback)
         training = TrainingData(
             train=sample,
             valid=held_out,
             older=older,
             digest=parts.digest,
             documents=parts.partitions.documents,
-            totals=functools.partial(measured, goal_totals, parts, replace(settings, watch=None)),
+            totals=functools.partial(measured, goal_totals, parts, replace(settings, callback=None)),
         )
         run.train(ranker, training, settings, make)
     ranker.partitions_ = parts.partitions
     return ranker
 
 
-def _validation(crew: Crew, valid: Any, columns: Keywords) -> RankingDataset | None:
+def _validation(backend: ClusterBackend, valid: Any, columns: Keywords) -> RankingDataset | None:
     if isinstance(valid, str | Path):
         from rankwise.data.tables.parquet import read_parquet
 
         return read_parquet(valid, **columns)
-    frame = crew.collect(valid)
+    frame = backend.collect(valid)
     if frame is not None:
         return RankingDataset.from_frame(frame, sort=True, **columns).without_rows()
-    return inputs.validation(valid)
+    return fit_arguments.validation(valid)

@@ -19,15 +19,15 @@ import numpy as np
 
 from rankwise import registry
 from rankwise.arrays import Array, Floats
-from rankwise.cluster.crew import lost
+from rankwise.cluster.backend import lost_worker_error
 from rankwise.cluster.network import Network, connect
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.objectives.base import Objective
 from rankwise.rankers import expressions
 from rankwise.rankers.training.settings import Totals, TrainingData, TrainingSettings
-from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError, nothing_learned
-from rankwise.rankers.trees.learner import Step, TreeLearner, Trees, block_seed, from_start, no_split
+from rankwise.rankers.training.stopping import NothingLearnedError, NothingLeftToLearn, nothing_learned
+from rankwise.rankers.trees.learner import NewtonStep, TreeLearner, Trees, block_seed, from_start, no_split
 from rankwise.stream import Stream
 from rankwise.threads import use_threads
 
@@ -44,7 +44,7 @@ _closing: "Future[None] | None" = None
 """The end of the last training, which may still free its network."""
 
 
-class Job(NamedTuple):
+class RoundBlock(NamedTuple):
     """A block of rounds, sent to all workers."""
 
     training: str
@@ -67,7 +67,7 @@ class Job(NamedTuple):
     """Objectives of the user's own that the ranker may name."""
 
 
-class Grown(NamedTuple):
+class BlockResult(NamedTuple):
     """A worker's result of a block."""
 
     content: bytes
@@ -82,15 +82,15 @@ class Grown(NamedTuple):
     """Whether the last round had no gradient here that is not 0."""
 
 
-def grow(job: Job, model: bytes | None, rank: int, threads: int, data: RankingDataset) -> Grown:
+def grow(job: RoundBlock, model: bytes | None, rank: int, threads: int, data: RankingDataset) -> BlockResult:
     """Grow the trees of a block; called on all workers at once."""
-    registry.receive(job.registered)
+    registry.restore_registry(job.registered)
     with _one_at_a_time:
         if job.fresh:
             _trainings[job.training] = WorkerTraining(rank, threads, data)
         share = _trainings.get(job.training)
         if share is None:
-            raise lost("a worker was started anew in the middle of the training")
+            raise lost_worker_error("a worker was started anew in the middle of the training")
         try:
             return share.thread.submit(share.grow, job, model).result()
         except Exception as failed:
@@ -116,15 +116,15 @@ def end_others(training: str) -> None:
 
 def measured(totals: Totals, parts: "WorkerParts", settings: TrainingSettings, objective: Objective) -> list[Any]:
     """Return totals of the gradients of an objective on every worker's part of the data."""
-    count = len(parts.crew.names)
-    shared = [registry.parcels()] * count, [settings] * count, [totals] * count
-    return parts.crew.all("measuring the objective", _measure, *shared, parts.futures, [objective] * count)
+    count = len(parts.backend.names)
+    shared = [registry.pickle_registry()] * count, [settings] * count, [totals] * count
+    return parts.backend.all("measuring the objective", _measure, *shared, parts.futures, [objective] * count)
 
 
 def _measure(
     registered: list[bytes], settings: TrainingSettings, totals: Totals, data: RankingDataset, objective: Objective
 ) -> Any:
-    registry.receive(registered)
+    registry.restore_registry(registered)
     return settings.totals(totals, TrainingData(train=data), objective)
 
 
@@ -150,7 +150,7 @@ class WorkerTraining:
         self._bins: Any = None
         self._growth: Growth | None = None
 
-    def grow(self, job: Job, model: bytes | None) -> Grown:
+    def grow(self, job: RoundBlock, model: bytes | None) -> BlockResult:
         """Grow the trees of a block."""
         data, losses = self.data, []
         with use_threads(self.threads if job.settings.threads is None else job.settings.threads):
@@ -171,13 +171,13 @@ class WorkerTraining:
         if step.failed is not None:
             raise step.failed
         weight = float(data.n_queries if data.weights is None else data.weights.sum())
-        return Grown(content, [] if derive is None else losses, weight, len(losses), step.flat)
+        return BlockResult(content, [] if derive is None else losses, weight, len(losses), step.flat)
 
-    def _join(self, network: Network, job: Job, model: bytes | None) -> None:
+    def _join(self, network: Network, job: RoundBlock, model: bytes | None) -> None:
         """Join a network, where the others see what fails, and start from a model."""
         self.close()
         self._network = network
-        self._joined.enter_context(network.joined(self.rank))
+        self._joined.enter_context(network.membership(self.rank))
         self._step = self._step or _ClusterStep(job.ranker.learner(TrainingData(train=self.data), job.settings))
         learner = self._step.learner
         settings = dataclasses.replace(learner.settings, native=learner.settings.native | network.native(self.rank))
@@ -196,7 +196,7 @@ class WorkerTraining:
         self._joined.close()
 
 
-class _ClusterStep(Step):
+class _ClusterStep(NewtonStep):
     """From scores to gradients and Hessians, without ever failing within a block.
 
     The others wait for this worker's share of every sum, so an error is kept until the block is over.
@@ -235,7 +235,7 @@ class ClusterLearner(Trees):
 
     def __post_init__(self) -> None:
         self.training = secrets.token_hex(8)
-        self._grown: list[Grown] = []
+        self._grown: list[BlockResult] = []
         self._losses: deque[float | None] = deque()
         self._exhausted, self._fresh = False, True
         self._forest_of_block: Forest | None = None
@@ -246,7 +246,7 @@ class ClusterLearner(Trees):
         if not self._losses and not self._exhausted:
             self._grow(weights)
         if not self._losses:
-            raise Exhausted("no split", self.nothing_learned)
+            raise NothingLeftToLearn("no split", self.nothing_learned)
         loss = self._losses.popleft()
         self.done += 1
         return loss
@@ -268,24 +268,24 @@ class ClusterLearner(Trees):
 
     def close(self) -> None:
         """Free what the workers keep of this training."""
-        self.parts.crew.tidy(forget, self.training)
+        self.parts.backend.tidy(forget, self.training)
 
     def _grow(self, weights: Sequence[float]) -> None:
         """Grow the trees of a block; blocks end where those of an uninterrupted training do."""
-        crew, done, known = self.parts.crew, self.done, registry.parcels()
+        backend, done, known = self.parts.backend, self.done, registry.pickle_registry()
         rounds = min(self.settled.rounds, done + 1 if weights else done - done % self.block + self.block)
         doing = f"growing trees {done + 1} to {rounds}"
-        crew.all(doing, end_others, [self.training] * len(crew.names))
+        backend.all(doing, end_others, [self.training] * len(backend.names))
         # Where the library draws, a block has a seed of its own, so that an interruption does not change the trees.
         joins = self._fresh or self.library.draws(self.settings)
-        network, model = (connect(self.library.name, crew), self.content() or None) if joins else (None, None)
-        job = Job(
+        network, model = (connect(self.library.name, backend), self.content() or None) if joins else (None, None)
+        job = RoundBlock(
             self.training, self.ranker, self.settled, network, self.before, done, rounds, self._fresh, weights, known
         )
         # Sent once and not inside every task: a model may be large.
-        shared, count = [crew.share(doing, value) for value in (job, model)], len(crew.names)
-        grown: list[Grown] = crew.all(
-            doing, grow, *([value] * count for value in shared), range(count), crew.threads(), self.parts.futures
+        shared, count = [backend.share(doing, value) for value in (job, model)], len(backend.names)
+        grown: list[BlockResult] = backend.all(
+            doing, grow, *([value] * count for value in shared), range(count), backend.threads(), self.parts.futures
         )
         self._fresh = False
         self._exhausted = grown[0].trees < rounds - done
@@ -303,7 +303,7 @@ class ClusterLearner(Trees):
         return no_split(data.queries, data.documents, self.library.least_documents(self.settings))
 
 
-def _losses(grown: list[Grown]) -> "deque[float | None]":
+def _losses(grown: list[BlockResult]) -> "deque[float | None]":
     """Return the loss of each round: the mean over all workers, by the weight of their queries."""
     if not grown[0].losses:
         return deque([None] * grown[0].trees)

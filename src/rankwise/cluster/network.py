@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rankwise.arrays import Json, Keywords
-from rankwise.cluster.crew import Crew
+from rankwise.cluster.backend import ClusterBackend
 
 _tracker: Any = None  # of XGBoost, on the worker that runs it
 _DOING = "the workers find each other"
@@ -34,7 +34,7 @@ class Network:
         """Return parameters of the library for the worker of this rank."""
         return {}
 
-    def joined(self, rank: int) -> contextlib.AbstractContextManager[None]:
+    def membership(self, rank: int) -> contextlib.AbstractContextManager[None]:
         """Be part of the network."""
         return contextlib.nullcontext()
 
@@ -65,7 +65,7 @@ class LightGBMNetwork(Network):
         }
 
     @contextlib.contextmanager
-    def joined(self, rank: int) -> Iterator[None]:
+    def membership(self, rank: int) -> Iterator[None]:
         """Keep LightGBM from printing how it connects, which it does when the booster is made."""
         import lightgbm
 
@@ -94,7 +94,7 @@ class XGBoostNetwork(Network):
     seconds: int
 
     @contextlib.contextmanager
-    def joined(self, rank: int) -> Iterator[None]:
+    def membership(self, rank: int) -> Iterator[None]:
         """Enter the communicator; leaving it in error tells the others."""
         import xgboost
 
@@ -104,19 +104,19 @@ class XGBoostNetwork(Network):
             yield
 
 
-def connect(library: str, crew: Crew) -> Network:
+def connect(library: str, backend: ClusterBackend) -> Network:
     """Plan a network of ``library`` for all workers."""
-    return Network() if len(crew.names) == 1 else NETWORKS[library](crew, math.ceil(crew.timeout))
+    return Network() if len(backend.names) == 1 else NETWORKS[library](backend, math.ceil(backend.timeout))
 
 
-def _lightgbm(crew: Crew, seconds: int) -> Network:
-    machines = zip(crew.hosts(), crew.all(_DOING, _free_port), strict=True)
+def _lightgbm(backend: ClusterBackend, seconds: int) -> Network:
+    machines = zip(backend.hosts(), backend.all(_DOING, _free_port), strict=True)
     return LightGBMNetwork(tuple(f"{host}:{port}" for host, port in machines), math.ceil(seconds / 60))
 
 
-def _xgboost(crew: Crew, seconds: int) -> Network:
-    count, host = len(crew.names), crew.hosts()[:1]
-    (tracker,) = crew.first(1).all(_DOING, _start_tracker, [count], host, [seconds])
+def _xgboost(backend: ClusterBackend, seconds: int) -> Network:
+    count, host = len(backend.names), backend.hosts()[:1]
+    (tracker,) = backend.first(1).all(_DOING, _start_tracker, [count], host, [seconds])
     return XGBoostNetwork(tracker, seconds)
 
 

@@ -6,7 +6,6 @@ folder it reads just these itself; of a frame they are sent. The documents of a 
 partitions they came from.
 """
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +14,8 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Ids, Keywords
-from rankwise.cluster.crew import Crew
-from rankwise.cluster.rows import RowPlan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
+from rankwise.cluster.backend import ClusterBackend
+from rankwise.cluster.row_plan import RowPlan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
 from rankwise.data import remote
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
@@ -52,7 +51,7 @@ class Partitions:
 class WorkerParts(NamedTuple):
     """The data on the workers."""
 
-    crew: Crew
+    backend: ClusterBackend
     futures: list[Any]
     """A RankingDataset on each worker."""
     partitions: Partitions
@@ -64,30 +63,30 @@ class WorkerParts(NamedTuple):
     """Of all queries, sorted."""
 
 
-def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = None) -> WorkerParts:
+def distribute(backend: ClusterBackend, data: object, columns: Keywords, older: Schema | None = None) -> WorkerParts:
     """Load the data on the workers, queries undivided, and all with one list of categories for each column.
 
     The lists begin with those of the ``older`` model that is continued.
     """
-    sources, columns, unnamed, versions = _sources(crew, data, columns)
+    sources, columns, unnamed, versions = _sources(backend, data, columns)
     doing = "looking at the queries"
-    run_futures = crew.submit(doing, find_runs, sources, [columns] * len(sources), anywhere=True)
-    runs: list[Runs] = crew.results(doing, run_futures)
-    plan = RowPlan(runs, len(crew.names))
+    run_futures = backend.submit(doing, find_runs, sources, [columns] * len(sources), anywhere=True)
+    runs: list[Runs] = backend.results(doing, run_futures)
+    plan = RowPlan(runs, len(backend.names))
     columns = {**columns, "categories": common_lists(runs, older)}
-    crew = crew.first(plan.parts)
+    backend = backend.first(plan.parts)
     pieces: list[list[object]] = []
     for part in range(plan.parts):
         tables, rows = [sources[partition] for partition, _ in plan.rows(part)], [rows for _, rows in plan.rows(part)]
         if isinstance(sources[0], str):
             pieces.append(list(zip(tables, rows, strict=True)))
         else:
-            pieces.append(crew.submit(_READING, take_rows, tables, rows, anywhere=True))
+            pieces.append(backend.submit(_READING, take_rows, tables, rows, anywhere=True))
     scattered = [plan.scattered(part) for part in range(plan.parts)]
-    futures = crew.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
-    crew.wait(_READING, futures)
-    facts = crew.all(_READING, facts_of, futures)
-    partitions = Partitions(len(crew.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
+    futures = backend.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
+    backend.wait(_READING, futures)
+    facts = backend.all(_READING, facts_of, futures)
+    partitions = Partitions(len(backend.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
     sample = facts[0].sample
     for other in facts[1:]:
         if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
@@ -104,10 +103,12 @@ def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = N
         )
     digest = sum(fact.digest for fact in facts) % 2**64
     ids = np.unique(np.concatenate([run.ids for run in runs if run.ids.size]))
-    return WorkerParts(crew, futures, partitions, sample, f"{digest:016x}", ids)
+    return WorkerParts(backend, futures, partitions, sample, f"{digest:016x}", ids)
 
 
-def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...], list[str]]:
+def _sources(
+    backend: ClusterBackend, data: object, columns: Keywords
+) -> tuple[list[Any], Keywords, tuple[str, ...], list[str]]:
     """Return the partitions, Parquet files or futures of tables; their columns; and the versions of those at URLs."""
     if isinstance(data, str | Path):
         paths: Any = remote.parquet_urls(str(data)) if remote.is_url(data) else parquet.parquet_files(data)
@@ -115,19 +116,19 @@ def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Ke
         if not all(versions):
             what = f"a change of {check.address(str(data))} while it is read would not be noticed"
             why = "its server names no version (ETag, or a time that is a minute old)"
-            warnings.warn(f"{what}: {why}. Hint: do not write to it meanwhile.", stacklevel=2)
+            check.warn(f"{what}: {why}", hint="do not write to it meanwhile", stacklevel=2)
         with remote.errors(data):
             local = [remote.scanned(path) for path in paths] if remote.is_url(data) else paths
-            described, absent = parquet.described(local, columns)
+            described, absent = parquet.arguments_for_frame(local, columns)
         unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
         sources = [path if isinstance(path, str) else str(path.resolve()) for path in paths]
         return sources, described, unnamed, versions
-    tables = crew.tables(data)
+    tables = backend.tables(data)
     if tables is None:
         raise check.error(
-            f"data for a cluster must be a Parquet file or folder, or a {crew.frame}",
+            f"data for a cluster must be a Parquet file or folder, or a {backend.frame}",
             got=type(data).__name__,
-            hint=f"write Parquet with rw.write_parquet, or make a frame with {crew.frame_hint}",
+            hint=f"write Parquet with rw.data.write_parquet, or make a frame with {backend.frame_hint}",
         )
     if not tables:
         raise check.error("the data have no documents")

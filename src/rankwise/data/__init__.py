@@ -1,1 +1,8 @@
-"""Ranking data: read it, make it, split it, perturb it, click on it."""
+"""Ranking data: read it, make it, split it, perturb it, click on it.
+
+The names are listed in ``__init__.pyi`` and loaded on first use.
+"""
+
+from rankwise import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

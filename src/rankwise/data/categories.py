@@ -84,13 +84,13 @@ def translated(codes: NDArray[np.float32], table: NDArray[np.float32], where: st
     present = ~np.isnan(codes)
     outside = present & ~((codes >= 0) & (codes < table.size) & (codes == np.floor(codes)))
     if outside.any():
-        raise beyond(codes[int(np.argmax(outside))], table.size, where)
+        raise unknown_code_error(codes[int(np.argmax(outside))], table.size, where)
     result = np.full(codes.size, np.nan, np.float32)
     result[present] = table[codes[present].astype(np.int64)]
     return result
 
 
-def beyond(code: float, count: int, where: str) -> ValueError:
+def unknown_code_error(code: float, count: int, where: str) -> ValueError:
     """Build the error of a code that is no index into its list."""
     hint = "number the categories from 0 in the order of their list; NaN stands for one that is missing"
     return check.error(f"a code must be one of the {count} categories", got=f"{code:g}", where=where, hint=hint)

@@ -1,18 +1,18 @@
 """The table of columns: everything that documents and queries may have beside their features.
 
 Checks, takes, splits, concatenation, frames, files, caches, rows on a cluster, digests, rerankers and ``--help`` loop
-over :data:`COLUMNS`: a new column is one row here, and the objective or metric that reads it. Type checkers also need
-its name in :class:`Columns` and :class:`Names`, and its type in :class:`rankwise.RankingDataset`.
+over :data:`COLUMNS`: a new column is one row here, and the objective or metric that reads it. ``make format`` writes
+its typed arguments, its field of :class:`rankwise.RankingDataset` and its documentation.
 
 A column may hold several arrays by name, as ``more_labels`` does. Where single arrays are needed, as in files, they are
 called ``more_labels.purchase``: see :func:`flat` and :func:`nested`.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,10 +33,14 @@ class DataColumn:
 
     name: str
     """Attribute and keyword argument of :class:`rankwise.RankingDataset`."""
+    text: str
+    """Sentence about its values, without the full stop: in docstrings and on the page about data."""
     per: Literal["document", "query"] = "document"
     """What has one value each."""
     kind: Literal["number", "id", "text"] = "number"
     """Type in tables: numbers, integers and strings, or text."""
+    dtype: str = "float64"
+    """NumPy's type of its numbers."""
     check: Callable[[ArrayLike, "RankingDataset"], Column]
     """Return the checked values; the rows above are checked already in the data set."""
     several: bool = False
@@ -81,8 +85,8 @@ def texts(what: str, values: ArrayLike, count: int) -> Column:
     array(['a hat', 'ü'], dtype=object)
     >>> texts("query", ["a hat", "\ud800"], 2)
     Traceback (most recent call last):
-    ValueError: the text of a query must be a str that UTF-8 can hold: got '\ud800' at query number 1. Hint: give an
-    empty text to a query that has none.
+    rankwise.errors.InputError: the text of a query must be a str that UTF-8 can hold: got '\ud800' at query number 1.
+    Hint: give an empty text to a query that has none.
     """
     array: Column = np.asarray(values, dtype=object)
     if array.ndim != 1 or array.size != count:
@@ -117,8 +121,8 @@ def check_names(what: str, values: object) -> None:
 
     >>> check_names("more_labels", {"net sales": [1, 0]})
     Traceback (most recent call last):
-    ValueError: a name in more_labels must be an identifier, of letters, digits and _: got 'net sales'. Hint: rename it
-    to 'net_sales'.
+    rankwise.errors.InputError: a name in more_labels must be an identifier, of letters, digits and _: got 'net sales'.
+    Hint: rename it to 'net_sales'.
     """
     if not isinstance(values, Mapping):
         hint = f'`set {what}={{"purchase": …}}`'
@@ -139,6 +143,7 @@ def check_name(what: str, name: object) -> None:
 COLUMNS: tuple[DataColumn, ...] = (
     DataColumn(
         name="query_ids",
+        text="ids of queries, integers or strings, all different. Randomness is keyed by them",
         per="query",
         kind="id",
         check=lambda values, data: check.query_ids(values, data.n_queries),
@@ -151,6 +156,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="labels",
+        text="relevance: real numbers of 0 (not relevant) or more",
         check=lambda values, data: check.labels(values, data.offsets, data.query_ids),
         role="label",
         option="The column of relevance labels; NAME=COLUMN is one of further labels, and may be repeated.",
@@ -160,6 +166,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="weights",
+        text="how much each query counts, in training and in means of metrics",
         per="query",
         check=lambda values, data: check.query_weights(values, data.n_queries, n_docs=data.n_docs),
         role="weight",
@@ -169,6 +176,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="document_ids",
+        text="ids of documents, integers or strings",
         kind="id",
         check=lambda values, data: check.identifiers("document ids", values, data.n_docs, "document"),
         role="document",
@@ -178,6 +186,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="document_weights",
+        text="how much each document counts in training, with objectives that weigh documents",
         check=lambda values, data: check.document_weights(values, data.offsets, data.query_ids),
         role="document_weight",
         in_text_rows=("document_weight", "document_weights"),
@@ -186,6 +195,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="groups",
+        text="integers or strings: the group of each document, among which exposure is to be fair",
         kind="id",
         check=lambda values, data: check.groups(values, data.n_docs),
         role="groups",
@@ -196,6 +206,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="teacher_scores",
+        text="scores of another model, which a ranker is to learn with ``distil`` or ``margin_mse``",
         check=lambda values, data: check.teacher_scores(values, data.offsets, data.query_ids),
         role="teacher_score",
         option="The column of another model's scores, which distil and margin_mse learn.",
@@ -205,6 +216,10 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="document_rewards",
+        text=(
+            "how good it is to rank the document first, negative numbers included, as estimated from clicks by "
+            "``rw.clicks.targets``. They replace the gains of labels in ``plrank``"
+        ),
         check=lambda values, data: check.document_rewards(values, data.offsets, data.query_ids),
         role="document_reward",
         in_text_rows=("document_reward", "document_rewards"),
@@ -213,6 +228,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="propensities",
+        text="probability that the document was examined, for click data",
         check=lambda values, data: check.propensities(values, data.offsets, data.query_ids),
         role="propensity",
         in_text_rows=("propensity", "propensities"),
@@ -220,6 +236,8 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="positions",
+        text="1-based rank at which the document was displayed, for click data",
+        dtype="int64",
         check=lambda values, data: check.positions(values, data.offsets, data.query_ids),
         role="position",
         objectives="positioned",
@@ -227,6 +245,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="init_scores",
+        text="scores that training starts from, such as production's; ``predict`` then needs them and adds them",
         check=lambda values, data: check.document_values("init scores", values, data.offsets, data.query_ids),
         role="init_score",
         option="The column of scores that training starts from, and that a model then adds to its own.",
@@ -235,34 +254,45 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="judged",
+        text="1: judged; 0: not judged; −1: pooled for judging, yet not judged. By default all are 1",
+        dtype="int8",
         check=lambda values, data: check.judged(values, data.labels, data.offsets, data.query_ids),
         role="judged",
     ),
     DataColumn(
         name="strata",
+        text="integers or strings: the part of its query's pool that the document was sampled from, for ``infndcg``",
         kind="id",
         check=lambda values, data: check.identifiers("strata", values, data.n_docs, "document"),
         role="stratum",
     ),
     DataColumn(
         name="inclusion_probabilities",
+        text="probability with which the document was drawn to be judged; 0: it was chosen otherwise",
         check=lambda values, data: check.chances("inclusion probabilities", values, data.offsets, data.query_ids),
         role="inclusion_probability",
         in_letor=True,
     ),
     DataColumn(
         name="relevance_probabilities",
+        text="estimated probability that the document is relevant: a weak judge",
         check=lambda values, data: check.chances("relevance probabilities", values, data.offsets, data.query_ids),
         role="relevance_probability",
         in_letor=True,
     ),
     DataColumn(
         name="rows",
+        text=(
+            "the row of each document in the table or file that was read, where reading brought the rows of a query "
+            "together; None: documents are in the order of the table. See :meth:`unsorted`"
+        ),
+        dtype="int64",
         check=lambda values, data: check.rows(values, data.n_docs),
         in_letor=True,
     ),
     DataColumn(
         name="query_texts",
+        text="the text of each query, for rerankers",
         per="query",
         kind="text",
         check=lambda values, data: texts("query", values, data.n_queries),
@@ -271,6 +301,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="document_texts",
+        text="the text of each document, for rerankers",
         kind="text",
         check=lambda values, data: texts("document", values, data.n_docs),
         role="document_text",
@@ -278,6 +309,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="more_labels",
+        text="labels of another goal, such as purchases, which ``labels_of`` returns",
         several=True,
         check=lambda values, data: check.labels(values, data.offsets, data.query_ids),
         role="more_labels",
@@ -285,80 +317,6 @@ COLUMNS: tuple[DataColumn, ...] = (
         trains=True,
     ),
 )
-
-
-class Columns(TypedDict, total=False):
-    """Optional arguments of a data set, except the ids of queries."""
-
-    weights: ArrayLike | None
-    document_ids: ArrayLike | None
-    document_weights: ArrayLike | None
-    groups: ArrayLike | None
-    teacher_scores: ArrayLike | None
-    document_rewards: ArrayLike | None
-    feature_names: Sequence[str] | None
-    categorical: Sequence[int]
-    categories: Mapping[int, Sequence[object]] | None
-    propensities: ArrayLike | None
-    positions: ArrayLike | None
-    init_scores: ArrayLike | None
-    judged: ArrayLike | None
-    strata: ArrayLike | None
-    inclusion_probabilities: ArrayLike | None
-    relevance_probabilities: ArrayLike | None
-    rows: ArrayLike | None
-    query_texts: ArrayLike | None
-    document_texts: ArrayLike | None
-    more_labels: Mapping[str, ArrayLike] | None
-
-
-class NamedColumns(Columns, total=False):
-    """Optional arguments of a data set."""
-
-    query_ids: ArrayLike | None
-
-
-class Changes(NamedColumns, total=False):
-    """All arguments of a data set."""
-
-    features: ArrayLike
-    labels: ArrayLike
-    offsets: ArrayLike
-
-
-class Names(TypedDict, total=False):
-    """Names of columns of a table, by role."""
-
-    query: str
-    label: str | None
-    weight: str | None
-    document: str | None
-    document_weight: str | None
-    groups: str | None
-    teacher_score: str | None
-    document_reward: str | None
-    propensity: str | None
-    position: str | None
-    init_score: str | None
-    judged: str | None
-    stratum: str | None
-    inclusion_probability: str | None
-    relevance_probability: str | None
-    query_text: str | None
-    document_text: str | None
-    more_labels: Mapping[str, str] | None
-
-
-class Roles(Names, total=False):
-    """Arguments of reading a table; see :func:`rankwise.data.frames.from_frame`."""
-
-    features: Sequence[str] | None
-    categorical: Iterable[str]
-    categories: Mapping[str, Sequence[object]] | None
-    sort: bool
-    to_score: bool
-    dates: str | None
-    drop_duplicates: bool
 
 
 def names() -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from rankwise.data import columns
 from rankwise.data.categories import Values, join
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import recode
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.sparse import stacked
 
 _RATED = ("error", "first", "last", "max")

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Column, Ids, Keywords, read_only, rows_of
 from rankwise.data import columns
+from rankwise.data.arguments import Changes, Columns, NamedColumns, Roles
 from rankwise.data.categories import Values, lists
-from rankwise.data.columns import Changes, Columns, NamedColumns, Roles
 from rankwise.data.tables import Table
 from rankwise.sparse import is_sparse
 
@@ -42,27 +42,28 @@ class RankingDataset:
     offsets: NDArray[np.int64]
     """(n_queries + 1,) the row where each query starts; the last is the number of documents."""
     _: KW_ONLY
-    query_ids: Ids | None = None
-    """(n_queries,) integers or strings, all different. Randomness is keyed by them."""
-    weights: NDArray[np.float64] | None = None
-    """(n_queries,) how much each query counts, in training and in means of metrics."""
-    document_ids: Ids | None = None
-    """(n_docs,) integers or strings."""
-    document_weights: NDArray[np.float64] | None = None
-    """(n_docs,) how much each document counts in training, with objectives that weigh documents."""
-    groups: Ids | None = None
-    """(n_docs,) integers or strings: the group of each document, among which exposure is to be fair."""
-    teacher_scores: NDArray[np.float64] | None = None
-    """(n_docs,) scores of another model, which a ranker is to learn: see :class:`rankwise.Distil`."""
-    document_rewards: NDArray[np.float64] | None = None
-    """(n_docs,) how good it is to rank the document first, negative numbers included, as estimated from clicks: see
-    :func:`rankwise.clicks.targets`. They replace the gains of labels in :class:`rankwise.PLRank`."""
     feature_names: tuple[str, ...] | None = None
     """One name per column of ``features``."""
     categorical: tuple[int, ...] = ()
     """Columns of ``features`` that hold category codes."""
     categories: Mapping[int, Values] = field(default_factory=dict)
     """Categorical column -> its values, where they are known: code k is the k-th. Rankers then match by value."""
+    # fields:begin, from the table of columns by python -m tests.generate
+    query_ids: Ids | None = None
+    """(n_queries,) ids of queries, integers or strings, all different. Randomness is keyed by them."""
+    weights: NDArray[np.float64] | None = None
+    """(n_queries,) how much each query counts, in training and in means of metrics."""
+    document_ids: Ids | None = None
+    """(n_docs,) ids of documents, integers or strings."""
+    document_weights: NDArray[np.float64] | None = None
+    """(n_docs,) how much each document counts in training, with objectives that weigh documents."""
+    groups: Ids | None = None
+    """(n_docs,) integers or strings: the group of each document, among which exposure is to be fair."""
+    teacher_scores: NDArray[np.float64] | None = None
+    """(n_docs,) scores of another model, which a ranker is to learn with ``distil`` or ``margin_mse``."""
+    document_rewards: NDArray[np.float64] | None = None
+    """(n_docs,) how good it is to rank the document first, negative numbers included, as estimated from clicks by
+    ``rw.clicks.targets``. They replace the gains of labels in ``plrank``."""
     propensities: NDArray[np.float64] | None = None
     """(n_docs,) probability that the document was examined, for click data."""
     positions: NDArray[np.int64] | None = None
@@ -70,9 +71,10 @@ class RankingDataset:
     init_scores: NDArray[np.float64] | None = None
     """(n_docs,) scores that training starts from, such as production's; ``predict`` then needs them and adds them."""
     judged: NDArray[np.int8] | None = None
-    """(n_docs,) 1: judged; 0: not judged; −1: pooled for judging, yet not judged. None: all are 1."""
+    """(n_docs,) 1: judged; 0: not judged; −1: pooled for judging, yet not judged. By default all are 1."""
     strata: Ids | None = None
-    """(n_docs,) integers or strings: the part of its query's pool that the document belongs to, for ``infndcg``."""
+    """(n_docs,) integers or strings: the part of its query's pool that the document was sampled from, for
+    ``infndcg``."""
     inclusion_probabilities: NDArray[np.float64] | None = None
     """(n_docs,) probability with which the document was drawn to be judged; 0: it was chosen otherwise."""
     relevance_probabilities: NDArray[np.float64] | None = None
@@ -85,7 +87,8 @@ class RankingDataset:
     document_texts: NDArray[np.object_] | None = None
     """(n_docs,) the text of each document, for rerankers."""
     more_labels: Mapping[str, NDArray[np.float64]] | None = None
-    """Name -> (n_docs,) labels of another goal, such as purchases; see :meth:`labels_of`."""
+    """Name -> (n_docs,) labels of another goal, such as purchases, which ``labels_of`` returns."""
+    # fields:end
 
     def __init__(
         self, features: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **optional: Unpack[NamedColumns]

@@ -5,7 +5,6 @@ Some columns of a table have a role of :mod:`rankwise.data.columns`; the others 
 
 import contextlib
 import difflib
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -14,9 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, Keywords, Offsets, together
+from rankwise.arrays import Column, Ids, Keywords, Offsets, group_rows
 from rankwise.data import columns, leakage
-from rankwise.data.columns import Names
+from rankwise.data.arguments import Names
 from rankwise.data.tables import Table
 from rankwise.data.tables.features import (
     CategoryLists,
@@ -38,6 +37,7 @@ Data = TypeVar("Data", bound="RankingDataset")
 _LETTERS = 40  # of a value in an error
 
 
+# Roles in the docstring are generated from the table of columns by python -m tests.generate.
 def from_frame(
     frame: Table,
     cls: type[Data],
@@ -63,31 +63,40 @@ def from_frame(
             always among them.
         categories: Column -> the list of its categories, instead of that of its type: codes are
             indexes into it, and values that it lacks are missing. A column of numbers then holds values, too.
-        sort: Sort the rows by query first; documents of a query keep their order. ``rows`` of the data set
-            are then the rows in the table, and ``data.unsorted(scores)`` is in the order of the table.
+        sort: Sort the rows by query first, which must be together otherwise; documents of a query keep their order.
+            ``rows`` of the data set are then those of the table, and ``data.unsorted(scores)`` is in the table's order.
         to_score: The documents are only to be scored: where there is no column ``label``, the data have no labels, and
             the rows of a query are brought together where they do not lie so, queries in the order in which they begin.
         dates: ``"days"``: dates and times among the features, also those that are text, become days since 1970.
         drop_duplicates: Keep the first of rows with the same query, document and labels; with other labels they are an
             error.
-        **names: The names of other columns, by role:
+        **names: The names of other columns, by role; None where there is no such column:
 
-            - ``query``, by default ``"qid"``: query ids, integers or strings. The rows of a query must lie together,
-              unless ``sort`` or ``to_score`` bring them together.
-            - ``label``, by default ``"label"``: relevance labels; None where there are none.
-            - ``weight``: query weights; the same number in all rows of a query.
-            - ``document``: document ids.
-            - ``document_weight``: weights of single documents.
-            - ``groups``: groups of documents, among which exposure is to be fair: integers, true and false, text or
-              categories. It is no feature unless ``features`` names it.
-            - ``teacher_score``: another model's scores, which a ranker is to learn.
-            - ``document_reward``: rewards of documents, as estimated from clicks; they may be negative.
-            - ``propensity``: examination probabilities.
-            - ``position``: displayed positions, from 1.
-            - ``init_score``: scores that training starts from, and that a model then adds to its own.
-            - ``judged``: which documents were judged: 1, 0, or -1 for pooled ones that were not.
-            - ``query_text`` and ``document_text``: texts, for rerankers; of a query the same in all of its rows.
-            - ``more_labels``: the columns of further labels by name, ``{"purchase": "bought"}``.
+            - ``query``, by default ``"qid"``: ids of queries, integers or strings, all different. Randomness is keyed
+              by them.
+            - ``label``, by default ``"label"``: relevance: real numbers of 0 (not relevant) or more.
+            - ``weight``: how much each query counts, in training and in means of metrics. All rows of a query have the
+              same.
+            - ``document``: ids of documents, integers or strings.
+            - ``document_weight``: how much each document counts in training, with objectives that weigh documents.
+            - ``groups``: integers or strings: the group of each document, among which exposure is to be fair.
+            - ``teacher_score``: scores of another model, which a ranker is to learn with ``distil`` or ``margin_mse``.
+            - ``document_reward``: how good it is to rank the document first, negative numbers included, as estimated
+              from clicks by ``rw.clicks.targets``. They replace the gains of labels in ``plrank``.
+            - ``propensity``: probability that the document was examined, for click data.
+            - ``position``: 1-based rank at which the document was displayed, for click data.
+            - ``init_score``: scores that training starts from, such as production's; ``predict`` then needs them and
+              adds them.
+            - ``judged``: 1: judged; 0: not judged; −1: pooled for judging, yet not judged. By default all are 1.
+            - ``stratum``: integers or strings: the part of its query's pool that the document was sampled from, for
+              ``infndcg``.
+            - ``inclusion_probability``: probability with which the document was drawn to be judged; 0: it was chosen
+              otherwise.
+            - ``relevance_probability``: estimated probability that the document is relevant: a weak judge.
+            - ``query_text``: the text of each query, for rerankers. All rows of a query have the same.
+            - ``document_text``: the text of each document, for rerankers.
+            - ``more_labels``, the column of each name: labels of another goal, such as purchases, which ``labels_of``
+              returns.
 
     True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
     becomes the largest one.
@@ -124,7 +133,7 @@ def from_frame(
     table = in_days(table, [name for name in chosen if name not in coded and name not in categories], dates)
     with_role = table.select(list(dict.fromkeys(roles.values()))).collect()
     ids = _ids(with_role, roles, "query")
-    order = np.argsort(ids, kind="stable") if sort else together(ids) if to_score else None
+    order = np.argsort(ids, kind="stable") if sort else group_rows(ids) if to_score else None
     if drop_duplicates:
         first = _first_of_each(table, with_role, roles, chosen, to_score=to_score)
         order = np.flatnonzero(first) if order is None else order[first[order]]
@@ -132,7 +141,7 @@ def from_frame(
         order = None
     else:
         ids, with_role = ids[order], with_role[order]
-    with check.placing(lambda row: f"row {order[row]}") if order is not None else contextlib.nullcontext():
+    with check.placing(lambda row: check.Row(int(order[row]))) if order is not None else contextlib.nullcontext():
         offsets = check.runs(ids, hint="`pass sort=True`, or sort the rows by query id")
         values: Keywords = {"query_ids": ids[offsets[:-1]]}
         for column in columns.COLUMNS:
@@ -160,11 +169,9 @@ def from_frame(
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
     """Return one row per document: ``qid``, ``label``, other columns of the data, and the features by name.
 
-    The columns are called ``weight``, ``document``, ``document_weight``, ``group``, ``teacher_score``,
-    ``document_reward``, ``propensity``, ``position``, ``init_score``, ``judged``, ``query_text`` and
-    ``document_text``, and ``more_labels`` by their names, with an underscore at the end if another column has that
-    name; features without names are called ``f1``, ``f2`` …. Categorical features whose categories are known hold
-    these: text as polars' ``Enum``.
+    Columns are named after their roles in :func:`from_frame`, except ``group`` for ``groups``, and ``more_labels`` by
+    their names, with an underscore at the end if another column has that name; features without names are called
+    ``f1``, ``f2`` …. Categorical features whose categories are known hold these: text as polars' ``Enum``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
@@ -205,13 +212,14 @@ def _first_of_each(
             row = int(other.arg_max() or 0)
             got = f"{with_role[name][row]!r} in column {name!r} after another, document {with_role[keys[1]][row]!r}"
             hint = "keep the label that is right"
-            raise check.error("a document of a query must have one label", got=got, where=f"row {row}", hint=hint)
+            raise check.error("a document of a query must have one label", got=got, where=check.Row(row), hint=hint)
     first = with_role.select(pl.struct(keys).is_first_distinct()).to_series()
     content = list(dict.fromkeys((*roles.values(), *features)))
     different = table.select(pl.struct(content).n_unique()).collect().item() - int(first.sum())
     if different:
-        what = f"{different:,} dropped rows differ from the kept one of their query and document in other columns."
-        warnings.warn(check.Sentence(what, "see which are right; the first of each is kept"), stacklevel=3)
+        what = f"{different:,} dropped rows differ from the kept one of their query and document in other columns"
+        hint = "see which are right; the first of each is kept"
+        check.warn(what, hint=hint, stacklevel=3)
     return first.to_numpy()
 
 
@@ -280,7 +288,7 @@ def _ids(table: pl.DataFrame, roles: Keywords, role: str) -> Ids:
     series = _whole(table, roles, role)
     if role == "groups" and series.dtype == pl.Boolean:
         series = series.cast(pl.Int64)
-    return ids_to_numpy(checked_ids(series, role, lambda row: f"row {row} of column {series.name!r}"))
+    return ids_to_numpy(checked_ids(series, role, lambda row: check.Row(row, f" of column {series.name!r}")))
 
 
 def _numbers(table: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.float64]:
@@ -309,7 +317,7 @@ def _whole(table: pl.DataFrame, roles: Keywords, role: str) -> pl.Series:
     """Return the column of a role, which must have a value in every row."""
     name = roles[role]
     what = f"the {role} must be known for every document"
-    return without_nulls(table[name], what, lambda row: f"row {row} of column {name!r}")
+    return without_nulls(table[name], what, lambda row: check.Row(row, f" of column {name!r}"))
 
 
 _READERS: dict[str, Callable[[pl.DataFrame, Keywords, str], Column]] = {

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -67,13 +66,14 @@ def warn_features(names: Sequence[str], hint: str, data: RankingDataset | None =
     named = suspects(names)
     if named:
         what = f"features whose names suggest the answer, or how documents were displayed: {', '.join(named)}"
-        warnings.warn(check.Sentence(f"{what}.", hint.format([f"!{name}" for name in named])), stacklevel=2)
+        named_hint = hint.format([f"!{name}" for name in named])
+        check.warn(what, hint=named_hint, stacklevel=2)
     if data is not None and data.feature_names is not None:
         for name in [data.feature_names[column] for column in copies(data)]:
             if name not in names:
                 continue
             what = f"the feature {name} is the label in other words, in all {data.n_docs:,} documents"
-            warnings.warn(check.Sentence(f"{what}.", hint.format([f"!{name}"])), stacklevel=2)
+            check.warn(what, hint=hint.format([f"!{name}"]), stacklevel=2)
 
 
 _hashed: "WeakKeyDictionary[RankingDataset, NDArray[np.uint64]]" = WeakKeyDictionary()
@@ -147,7 +147,7 @@ def warn_shared(seen: Iterable[Queries], held_out: Queries, part: str, what: str
         sentences.append(f"{with_other_ids:,} {queries} have the {what} of training queries{other}")
     if sentences:
         hint = "leave them out of one of the two, for what is measured on them says little about new queries"
-        warnings.warn(f"{', '.join(sentences)}. Hint: {hint}.", stacklevel=2)
+        check.warn(", ".join(sentences), hint=hint, stacklevel=2)
 
 
 def trained_hashes(data: RankingDataset) -> NDArray[np.uint64] | None:

@@ -12,13 +12,13 @@ from typing import IO, Any
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.data import compressed
+from rankwise.data import file_formats
 from rankwise.data.catalog.entry import KEYS, CatalogEntry
 from rankwise.data.catalog.load import Parts, load_dataset, set_entry
 from rankwise.data.columns import reading_arguments
-from rankwise.data.compressed import FORMATS, STANDARD_INPUT, TEXT, by_name, ending, is_known
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.file_formats import FORMATS, STANDARD_INPUT, TEXT, by_name, ending, is_known
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.data.letor.reader import read_letor
 from rankwise.data.letor.writer import write_letor
 from rankwise.data.remote import accepts_urls
@@ -75,7 +75,7 @@ def read_data(
     :func:`rankwise.read_parquet`; ``tables`` are further options for data whose features have names.
     """
     if str(path) == STANDARD_INPUT:
-        return _read_copy(sys.stdin.buffer, compressed.shown(path), format=format, tables=tables, **options)
+        return _read_copy(sys.stdin.buffer, file_formats.shown(path), format=format, tables=tables, **options)
     path = Path(path)
     if format in (None, "parquet") and is_device(path):
         with path.open("rb") as pipe:
@@ -124,7 +124,7 @@ def format_of_data(path: Path) -> str:
     with path.open("rb") as file:
         if file.read(4) == b"PAR1":
             return "parquet"
-    with compressed.open_bytes(path) as (plain, _):
+    with file_formats.open_bytes(path) as (plain, _):
         first, _, _ = plain.read(_HEAD).partition(b"\n")
     has_separator = any(mark in first for mark in (b",", b"\t", b";"))
     return "csv" if has_separator and not re.search(rb"(?:\d|qid):", first) else "letor"
@@ -132,7 +132,7 @@ def format_of_data(path: Path) -> str:
 
 def is_parquet(path: Path) -> bool:
     """Whether a name is that of Parquet: a file, or a folder of them."""
-    return path.is_dir() or compressed.is_parquet(path)
+    return path.is_dir() or file_formats.is_parquet(path)
 
 
 def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
@@ -140,8 +140,8 @@ def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -
 
     >>> write_data(None, "ranking.csv")
     Traceback (most recent call last):
-    ValueError: cannot tell the format of a data file from its name: got 'ranking.csv'. Hint: end it in .parquet, or for
-    LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress.
+    rankwise.errors.InputError: cannot tell the format of a data file from its name: got 'ranking.csv'. Hint: end it in
+    .parquet, or for LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress.
     """
     path = Path(path)
     if format_to_write(path) == "parquet":
@@ -151,7 +151,7 @@ def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -
 
 def format_to_write(path: Path) -> str:
     """Return the format of a new data file by its name: ``parquet`` or ``letor``."""
-    if compressed.is_parquet(path):
+    if file_formats.is_parquet(path):
         return "parquet"
     if ending(path) in TEXT:
         return "letor"
@@ -258,7 +258,7 @@ def set_options(name: str, options: Keywords) -> Keywords:
 def read_interactions(name: str, *, relevant: float = 4.0, **columns: Any) -> Interactions:
     """Read ratings or events: a table, a folder of MovieLens, or a set of the catalog.
 
-    ``columns`` are those of :meth:`rankwise.Interactions.read`, for tables.
+    ``columns`` are those of :meth:`rankwise.recommend.Interactions.read`, for tables.
     """
     if not is_set(name):
         return Interactions.read(name, relevant=relevant, **columns)

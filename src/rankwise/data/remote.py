@@ -249,7 +249,7 @@ def transfer(url: str, part: Path, file: RemoteFile, *, title: str, hint: str = 
 
 
 def _broken(url: str, why: str, hint: str) -> ConnectionError:
-    return ConnectionError(f"cannot download {url}: {why}. Hint: {hint}.")
+    return ConnectionError(check.Message(f"cannot download {url}: {why}", hint=hint))
 
 
 def _size(path: Path) -> int:
@@ -475,9 +475,9 @@ def _named(url: str, failed: Exception) -> Exception:
         failed.close()  # it is the answer, too, and holds the connection
     if isinstance(failed, ConnectionError | ValueError) and name in text and text == str(failed):
         return failed
-    if type(failed) is ValueError and failed.args and isinstance(failed.args[0], check.Sentence):  # one of ours
-        wrong = ValueError(check.Sentence(shown(failed.args[0].start, url), failed.args[0].hint))
-        return wrong if name in text else ValueError(check.prefixed(name, wrong))
+    if isinstance(failed, check.InputError):
+        wrong = check.InputError(failed.message.changed(lambda part: shown(part, url)))
+        return wrong if name in text else check.prefixed(name, wrong)
     if isinstance(failed, check.MissingExtraError):
         return check.MissingExtraError(f"cannot read {name}: {text}")
     if isinstance(failed, http.client.InvalidURL | UnicodeError):  # their texts quote parts of it
@@ -488,5 +488,5 @@ def _named(url: str, failed: Exception) -> Exception:
         return FileNotFoundError(f"there is no file {name}.")
     if isinstance(failed, PermissionError) or code in _DENIED or "Credentials" in type(failed).__name__:
         hint = "set the credentials that the store asks for"
-        return PermissionError(f"{name} may not be read: {text}. Hint: {hint}.")
+        return PermissionError(check.Message(f"{name} may not be read: {text}", hint=hint))
     return _broken(name, text or type(failed).__name__, "try again")

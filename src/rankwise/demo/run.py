@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rankwise as rw
+from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.files import check_writable_folder, replacing
 from rankwise.models import storage
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, COLOURS, GREY, draw_means, figure
+from rankwise.statistics.figures.comparisons import draw_means
+from rankwise.statistics.figures.drawing import BLUE, COLOURS, GREY, figure
+from rankwise.statistics.result import Result
+from rankwise.statistics.significance import alpha
 from rankwise.statistics.verdict import Finding
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from rankwise.experiments.results import Results
     from rankwise.model_selection.auto.leaderboard import Leaderboard
     from rankwise.statistics.comparison import Comparison
@@ -67,8 +73,8 @@ _FILES = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Demonstration:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Demonstration(Result):
     """The rankers compared, the limits between which they lie, a search on the same data, and the files."""
 
     parts: dict[str, RankingDataset]
@@ -96,6 +102,15 @@ class Demonstration:
         table = self.comparison.table()
         rows = (("", f"({name})", *map(tables.number, one.mean.values())) for name, one in self.limits.items())
         return replace(table, rows=(*table.rows, *rows))
+
+    def to_frame(self) -> "pl.DataFrame":
+        """Return one row per pair of rankers and metric, as the comparison does."""
+        return self.comparison.to_frame()
+
+    @property
+    def sentence(self) -> str:
+        """The :meth:`conclusion`."""
+        return self.conclusion()
 
     def introduction(self) -> str:
         """Describe the data."""
@@ -207,7 +222,7 @@ def demonstrate(
         comparison=rw.compare(scores, test, METRICS, seed=SEED),
         limits={
             "random order": rw.evaluate(np.zeros(test.n_docs), test, METRICS),  # a mean over all orders of equal scores
-            "best possible": rw.evaluate(rw.synthetic_ideal(test, seed=SEED), test, METRICS),
+            "best possible": rw.evaluate(rw.data.synthetic_ideal(test, seed=SEED), test, METRICS),
         },
         curves={name: rankers[name].history_[HEADLINE] for name in scores if name in rankers},
         leaderboard=replace(search.leaderboard_, notes=(*search.leaderboard_.notes, *notes)),
@@ -252,14 +267,12 @@ def _prepare(folder: Path, force: bool) -> Path:
     """Make the folder, or make sure that it is ours to write into."""
     ours = not folder.exists() or (folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir())))
     if not ours and not (force and folder.is_dir()):
-        raise FileExistsError(
-            f"{folder} exists already and was not made by rankwise demo. "
-            "Hint: choose another folder with --output, or add files to this one with --force."
-        )
+        hint = "choose another folder with --output, or add files to this one with --force"
+        raise FileExistsError(check.Message(f"{folder} exists already and was not made by rankwise demo", hint=hint))
     check_writable_folder(folder)
     (folder / "models").mkdir(parents=True, exist_ok=True)
     for name in (*map(_file, OBJECTIVES), _AUTO):
-        storage.ready(folder / name, force=True)
+        storage.check_model_target(folder / name, force=True)
     _write(folder / MARK, "rankwise demo made this folder. Running it again replaces the files that it wrote.\n")
     return folder
 
@@ -313,7 +326,7 @@ def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[s
     """Return one trial of every ranker as the results of an experiment, from which the report is written."""
     from rankwise.experiments.results import Results
     from rankwise.experiments.running import frames, provenance
-    from rankwise.experiments.schema import joined
+    from rankwise.experiments.schema import stack_trials
 
     test, ranked = result.parts["test"], result.verdict.ranked
     trials = []
@@ -338,9 +351,9 @@ def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[s
             "baseline": dict.fromkeys([name for name in ranked if name in rankers][:3], "linear regression"),
             "split": [0.6, 0.2, 0.2],
             "trials": 1,
-            "alpha": result.comparison.alpha,
+            "alpha": alpha(result.comparison.level),
         },
-        **joined(trials),
+        **stack_trials(trials),
         feature_names=None if test.feature_names is None else list(test.feature_names),
         about={
             "command": "rankwise demo",

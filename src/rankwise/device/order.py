@@ -53,8 +53,8 @@ def ordered(lists: Ragged, keys: Tensor) -> tuple[Tensor, Tensor]:
         return places, ranked
     order = torch.sort(keys, descending=True, stable=True).indices
     if lists.n_queries > 1:
-        order = order.gather(1, torch.sort(lists.spread(lists.numbers)[order], stable=True).indices)
-    rows = torch.arange(lists.n_docs, device=lists.device) - lists.spread(lists.offsets[:-1])
+        order = order.gather(1, torch.sort(lists.to_documents(lists.numbers)[order], stable=True).indices)
+    rows = torch.arange(lists.n_docs, device=lists.device) - lists.to_documents(lists.offsets[:-1])
     ranked.copy_(order - (torch.arange(lists.n_docs, device=lists.device) - rows))
     places.scatter_(1, order, rows.to(torch.int32).expand_as(order))
     return places, ranked

@@ -178,7 +178,7 @@ class Ragged:
         """Return the number of documents that a program reads in one step along a query: a power of 2."""
         return min(max(4, 1 << (self.typical - 1).bit_length()), widest)
 
-    def spread(self, values: Tensor) -> Tensor:
+    def to_documents(self, values: Tensor) -> Tensor:
         """Return the value of its query for each document."""
         return values.repeat_interleave(self.sizes, output_size=self.n_docs)
 

@@ -1,9 +1,9 @@
-"""From one score to another in steps: what each feature adds on the way."""
+"""Waterfall of a score: contributions of features from the base value to the score."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,10 @@ import polars as pl
 from rankwise import check
 from rankwise.arrays import Array, Json
 from rankwise.statistics import tables
+from rankwise.statistics.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TOP = 10
 """Features that are shown by themselves unless another number is asked for."""
@@ -18,7 +22,7 @@ MISSING = "missing"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Breakdown(tables.Printed):
+class Breakdown(Result):
     """How a score, or the difference of two, comes about: ``start`` and all ``contributions`` add up to ``end``.
 
     Made by ``document`` and ``versus`` of an :class:`~rankwise.evaluation.explanation.Explanation`.
@@ -78,11 +82,15 @@ class Breakdown(tables.Printed):
         header = ("feature", *self.values, "adds")
         return tables.Table(header=header, rows=tuple(rows), align="l" + "r" * (len(header) - 1), notes=self.notes)
 
-    def plot(self, path: str | Path, *, top: int = TOP, force: bool = False) -> Path:
-        """Draw the steps from the start to the end as a waterfall: .png, .svg or .pdf."""
-        from rankwise.evaluation.explanation_figures import plot_waterfall
+    def tables(self, *, top: int = TOP) -> list[tables.Table]:
+        """Return the table with its title."""
+        return [replace(self.table(top), title=self.title)]
 
-        return plot_waterfall(self, path, top=top, force=force)
+    def figure(self, *, top: int = TOP) -> "Figure":
+        """Draw the steps from the start to the end as a waterfall."""
+        from rankwise.evaluation.explanation_figures import waterfall_figure
+
+        return waterfall_figure(self, top=top)
 
     def to_frame(self) -> pl.DataFrame:
         """One row per feature, the largest contribution first: feature, values, contribution."""
@@ -101,13 +109,25 @@ class Breakdown(tables.Printed):
         """Return the contributions as JSON-serializable data."""
         return {"contributions": self.to_frame().to_dicts()}
 
-    def __repr__(self) -> str:
-        return f"{self.title}\n{self.table().text()}"
-
 
 def other_features(count: int) -> list[str]:
     """The name of the row that stands for so many features; no row for none."""
     return [f"{tables.count(count, 'other feature')}"] if count else []
+
+
+def shortened_value(text: str | None) -> str:
+    """Return the value of a feature as short text, numbers with four digits.
+
+    >>> shortened_value("0.123456"), shortened_value("1500000"), shortened_value("red"), shortened_value(None)
+    ('0.1235', '1500000', 'red', 'missing')
+    """
+    if text is None:
+        return MISSING
+    try:
+        number = f"{float(text):.4g}"
+    except ValueError:
+        return tables.shortened(text, 14)
+    return min(text, number, key=len) if "e" in number else number
 
 
 def digits_for(amounts: Array) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Keywords
 from rankwise.evaluation.pairing import DEFAULT, System, pair
 from rankwise.evaluation.systems import Evaluated, Run, Scored
@@ -26,15 +26,16 @@ __all__ = ["Comparison", "Pair", "compare"]
 @overload
 def compare(
     systems: Mapping[str, System], data: Evaluated | None = None,
-    metrics: "MetricLike | Iterable[MetricLike] | None" = None, *, baseline: str | None = None, alpha: float = 0.05,
+    metrics: "MetricLike | Iterable[MetricLike] | None" = None, *, baseline: str | None = None, level: float = 0.95,
     correction: str = "holm", test: str | None = None, split: Sequence[float] | None = None, seed: int = 0,
 ) -> Comparison: ...  # fmt: skip
 @overload
 def compare(
     systems: Mapping[str, System], data: Evaluated, metrics: "MetricLike | Iterable[MetricLike] | None" = None, *,
-    judge: Run | ArrayLike, sampled: str | None = None, baseline: str | None = None, alpha: float = 0.05,
+    judge: Run | ArrayLike, sampled: str | None = None, baseline: str | None = None, level: float = 0.95,
     correction: str = "holm",
 ) -> JudgedEvaluation: ...  # fmt: skip
+@moved.renamed("rw.compare")
 def compare(
     systems: Mapping[str, System],
     data: Evaluated | None = None,
@@ -43,7 +44,7 @@ def compare(
     judge: Run | ArrayLike | None = None,
     sampled: str | None = None,
     baseline: str | None = None,
-    alpha: float = 0.05,
+    level: float = 0.95,
     correction: str = "holm",
     test: str | None = None,
     split: Sequence[float] | None = None,
@@ -79,7 +80,7 @@ def compare(
         hint = "pass a dictionary from names to scores, models or evaluations"
         raise check.error("compare needs at least two systems by name", got=got, hint=hint)
     names = tuple(map(str, systems))
-    check.number("alpha", alpha, least=0.0, most=1.0, open_ends=True)
+    check.number("level", level, least=0.0, most=1.0, open_ends=True)
     check.choice("correction", correction, ["holm", "none"])
     if baseline is not None:
         check.choice("baseline", baseline, names)
@@ -92,10 +93,10 @@ def compare(
         if judge is None or data is None or test is not None or split is not None:
             what, hint = "estimates with a judge need its grades and data", "`pass judge=…`; leave test and split out"
             raise check.error(what, hint=hint)
-        settings: Keywords = {"pairs": chosen, "sampled": sampled, "correction": correction, "confidence": 1.0 - alpha}
+        settings: Keywords = {"pairs": chosen, "sampled": sampled, "correction": correction, "level": level}
         scored = cast("Mapping[str, Scored]", dict(zip(names, systems.values(), strict=True)))
         return evaluate_judged(scored, data, metrics or DEFAULT, judge, **settings)
-    paired = pair(dict(zip(names, systems.values(), strict=True)), data, metrics, seed=seed, confidence=1.0 - alpha)
+    paired = pair(dict(zip(names, systems.values(), strict=True)), data, metrics, seed=seed, level=level)
     overlap = _overlap(split, paired)
     test = check.choice("test", test or ("fisher" if overlap is None else "corrected_t"), TESTS)
     if test == "corrected_t" and overlap is None:
@@ -107,12 +108,12 @@ def compare(
         tested = []
         for system, against in chosen:
             differences = rows[names.index(system)] - rows[names.index(against)]
-            results = _test(metric, differences, paired, stream, alpha, overlap)
+            results = _test(metric, differences, paired, stream, level, overlap)
             tested.append({"metric": metric, "system": system, "against": against, **results})
         deciding = np.array([one[f"p_{test}"] for one in tested])
         adjusted = significance.holm(deciding) if correction == "holm" else deciding
         for one, p in zip(tested, adjusted.tolist(), strict=True):
-            pairs.append(Pair(**one, p_adjusted=p, significant=p < alpha))
+            pairs.append(Pair(**one, p_adjusted=p, significant=p < significance.alpha(level)))
     return Comparison(
         systems=names,
         paired=paired,
@@ -120,13 +121,13 @@ def compare(
         baseline=baseline,
         test=test,
         correction=correction,
-        alpha=alpha,
+        level=level,
         overlap=overlap,
     )
 
 
 def _test(
-    metric: str, differences: NDArray[np.float64], paired: Paired, stream: Stream, alpha: float, overlap: float | None
+    metric: str, differences: NDArray[np.float64], paired: Paired, stream: Stream, level: float, overlap: float | None
 ) -> Keywords:
     """Return every number about one pair that does not depend on the other pairs."""
     both = ~np.isnan(differences)
@@ -136,8 +137,8 @@ def _test(
     corrected = None if overlap is None else significance.t_test(values, weights, overlap=overlap)
     lowest, highest = bounds_of(metric)
     bounds = lowest - highest, highest - lowest
-    same = significance.interval_of_same(values, weights, bounds=bounds, confidence=1.0 - alpha)
-    low, high = same or (corrected or plain).interval(1.0 - alpha)
+    same = significance.interval_of_same(values, weights, bounds=bounds, level=level)
+    low, high = same or (corrected or plain).interval(level)
     paired_stream = stream.take(np.flatnonzero(both), both.size)
     wins, ties, losses = significance.wins_ties_losses(values)
     return {

@@ -10,7 +10,7 @@ from rankwise.arrays import Array, Ids, Offsets, read_only
 from rankwise.compiling import kernel
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.gains import NO_CUTOFF
-from rankwise.metrics.order import longest_of, order_in, scratch_for
+from rankwise.metrics.sorting import longest_of, order_in, scratch_for
 from rankwise.threads import over_queries
 
 Similarity = ArrayLike | Callable[[slice], ArrayLike]

@@ -5,7 +5,7 @@ from typing import overload
 
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Keywords
 from rankwise.evaluation.measure import measure, score
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
@@ -19,20 +19,21 @@ from rankwise.statistics.judged import JudgedEvaluation
 @overload
 def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *,
-    policy: None = None, samples: None = None, exposure_cutoff: None = None, seed: int = 0, confidence: float = 0.95,
+    policy: None = None, samples: None = None, exposure_cutoff: None = None, seed: int = 0, level: float = 0.95,
     resamples: int = 2000,
 ) -> Evaluation: ...  # fmt: skip
 @overload
 def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *, policy: str,
-    samples: int | None = None, exposure_cutoff: int | None = None, seed: int = 0, confidence: float = 0.95,
+    samples: int | None = None, exposure_cutoff: int | None = None, seed: int = 0, level: float = 0.95,
     resamples: int = 2000,
 ) -> PolicyEvaluation: ...  # fmt: skip
 @overload
 def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *,
-    judge: Run | ArrayLike, confidence: float = 0.95,
+    judge: Run | ArrayLike, level: float = 0.95,
 ) -> JudgedEvaluation: ...  # fmt: skip
+@moved.renamed("rw.evaluate")
 def evaluate(
     scores_or_model: Scored,
     data: Evaluated,
@@ -43,7 +44,7 @@ def evaluate(
     samples: int | None = None,
     exposure_cutoff: int | None = None,
     seed: int = 0,
-    confidence: float = 0.95,
+    level: float = 0.95,
     resamples: int = 2000,
 ) -> Evaluation | JudgedEvaluation:
     """Evaluate scores, or a model that predicts them, on every query.
@@ -66,7 +67,7 @@ def evaluate(
     Metrics are expressions, or functions of one's own (see :class:`Metric`).
 
     ``data`` may also be a table with columns ``qid`` and ``label``; and a TREC run is evaluated by qrels, both as
-    tables, dictionaries or files, which :func:`judge` joins.
+    tables, dictionaries or files, which :func:`rw.trec.join <rankwise.evaluation.trec.join>` joins.
 
     With a ``judge`` human labels of some queries, drawn at random, suffice: its grades, of an LLM for example, are of
     all queries, and PPI++ corrects them by its errors on the labelled ones. It is qrels, or the name of a column of the
@@ -90,8 +91,8 @@ def evaluate(
 
         if policy is not None:
             raise check.error("a judge does not go with a policy", got=f"policy={policy!r}", hint="leave one out")
-        return evaluate_judged({"": scores_or_model}, data, metrics, judge, confidence=confidence)
-    settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
+        return evaluate_judged({"": scores_or_model}, data, metrics, judge, level=level)
+    settings: Keywords = {"seed": seed, "level": level, "resamples": resamples}
     if policy is not None:
         scores, lists, chosen_metrics = score(scores_or_model, data, metrics)
         drawn = SAMPLES if samples is None else samples

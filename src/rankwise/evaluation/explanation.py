@@ -1,7 +1,6 @@
 """Why the documents of a query are ranked as they are: what each feature adds to each score."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,23 +10,26 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Array, Ids, Json
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features
+from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features, shortened_value
 from rankwise.evaluation.systems import FeatureModel
 from rankwise.models.schema import in_from_frame, is_frame, lists_of
 from rankwise.sparse import dense
 from rankwise.statistics import tables
+from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rankwise.models.schema import Documents
+    from matplotlib.figure import Figure
+
+    from rankwise.models.schema import ModelInput
 
 _COLUMNS = ("documents", "ranks", "labels", "scores", "contributions", "left")
 _NEAR = 1e-3  # the share of a score by which float32 sums of thousands of trees may differ
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Explanation(tables.Printed):
+class Explanation(Result):
     """The contributions of all features to the scores of a query's documents. Made by :func:`explain`."""
 
     query: str | int
@@ -50,7 +52,7 @@ class Explanation(tables.Printed):
     method: str
     left: Array
     """(n_docs,) what the method left over of a score, and was shared out among the features; 0 for trees."""
-    shown: int = 5
+    shown: int = 3
     """How many documents tables and figures show."""
 
     @property
@@ -115,7 +117,10 @@ class Explanation(tables.Printed):
         )
 
     def table(self, top: int = TOP) -> tables.Table:
-        """Return a table of documents side by side, with the features that add most; the others are one row."""
+        """Return a table of documents side by side: value and contribution of the features that add most.
+
+        All other features are one row.
+        """
         n = min(self.shown, len(self.documents))
         parts, scores = self.contributions[:n], self.scores[:n]
         chosen, digits = largest(parts, top), digits_for(parts)
@@ -125,10 +130,7 @@ class Explanation(tables.Printed):
             ("document", [tables.shortened(str(document)) for document in self.documents[:n]]),
             *([] if np.isnan(self.labels).all() else [("label", grades)]),
             (self.start_name, [tables.number(self.start, digits)] * n),
-            *(
-                (tables.shortened(self.features[j], 40), [tables.number(x, digits, signed=True) for x in parts[:, j]])
-                for j in chosen
-            ),
+            *((tables.shortened(self.features[j], 40), self._cells(j, n, digits)) for j in chosen),
             *(
                 (name, [tables.number(x, digits, signed=True) for x in rest])
                 for name in other_features(len(self.features) - len(chosen))
@@ -140,14 +142,25 @@ class Explanation(tables.Printed):
             header=("rank", *map(str, self.ranks[:n])),
             rows=tuple((name, *cells) for name, cells in lines),
             align="l" + "r" * n,
-            notes=(*more, *self._notes(slice(0, n))),
+            notes=("Beside each feature: its value, and what it adds to the score.", *more, *self._notes(slice(0, n))),
         )
 
-    def plot(self, path: str | Path, *, top: int = TOP, force: bool = False) -> Path:
-        """Draw the contributions of the largest features as bars, a panel for each document: .png, .svg or .pdf."""
-        from rankwise.evaluation.explanation_figures import plot_documents
+    def _cells(self, feature: int, n: int, digits: int) -> list[str]:
+        """Return the value of a feature and its contribution, of each of the first documents."""
+        room = 1 + max(len(tables.number(x, digits, signed=True)) for x in self.contributions[:n].ravel())
+        adds = (tables.number(x, digits, signed=True).rjust(room) for x in self.contributions[:n, feature])
+        values = (shortened_value(values[feature]) for values in self.values)
+        return [f"{value} {added}" for value, added in zip(values, adds, strict=False)]
 
-        return plot_documents(self, path, top=top, force=force)
+    def tables(self, *, top: int = TOP) -> list[tables.Table]:
+        """Return the table with its title."""
+        return [replace(self.table(top), title=self.title)]
+
+    def figure(self, *, top: int = TOP) -> "Figure":
+        """Draw the contributions of the largest features as bars, a panel for each document."""
+        from rankwise.evaluation.explanation_figures import documents_figure
+
+        return documents_figure(self, top=top)
 
     def breakdowns(self) -> list[Breakdown]:
         """How the score of each document that is shown comes about."""
@@ -200,11 +213,8 @@ class Explanation(tables.Printed):
             added += f" The method left over {left:.2g} of a score at most, which is shared out among the features."
         return (added,)
 
-    def __repr__(self) -> str:
-        return f"{self.title}\n{self.table().text()}"
 
-
-def explain(model: FeatureModel, data: "Documents", query: object = None) -> Explanation:
+def explain(model: FeatureModel, data: "ModelInput", query: object = None) -> Explanation:
     """Explain the scores that a model gives the documents of one query, by their features.
 
     ``data`` is a RankingDataset, or a table with query ids; labels are shown where there are some. ``query`` is the id

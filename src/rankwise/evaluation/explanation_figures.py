@@ -1,14 +1,13 @@
 """Pictures of explanations: what features add to the scores of documents, and the steps from one score to another."""
 
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.evaluation.breakdown import MISSING, digits_for, other_features
+from rankwise.evaluation.breakdown import digits_for, other_features, shortened_value
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
+from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +21,7 @@ _MOST_PANELS = 8
 _LONGEST = 32  # letters of a name beside a bar
 
 
-def plot_documents(why: "Explanation", path: str | Path, *, top: int, force: bool = False) -> Path:
+def documents_figure(why: "Explanation", *, top: int) -> "Figure":
     """Draw a panel of bars for each document: the features that add most to it, and all others in one bar."""
     parts = why.breakdowns()
     if len(parts) > _MOST_PANELS:
@@ -30,7 +29,7 @@ def plot_documents(why: "Explanation", path: str | Path, *, top: int, force: boo
     bars = max(len(part.steps(top)[0]) for part in parts) + 1
     across = 1 if len(parts) == 1 else 2
     down = -(-len(parts) // across)
-    with figure(path, 5.6 * across, 0.4 + down * (0.9 + _ROW * bars), force=force) as drawing:
+    with canvas(5.6 * across, 0.4 + down * (0.9 + _ROW * bars)) as drawing:
         panels = drawing.subplots(down, across, sharex=True, squeeze=False).ravel()
         for row, (panel, part) in enumerate(zip(panels, parts, strict=False)):
             names, amounts = _steps(part, top)
@@ -48,13 +47,13 @@ def plot_documents(why: "Explanation", path: str | Path, *, top: int, force: boo
             panel.remove()
         start = f"{why.start_name} ({tables.number(why.start)})"
         _head(drawing, f"Query {why.query}: what features add to the scores of documents, from the {start}")
-    return Path(path)
+    return drawing
 
 
-def plot_waterfall(part: "Breakdown", path: str | Path, *, top: int, force: bool = False) -> Path:
+def waterfall_figure(part: "Breakdown", *, top: int) -> "Figure":
     """Draw every step from the start to the end, each from where the one before it came to."""
     names, amounts = _steps(part, top)
-    with figure(path, 8.6, 1.3 + _ROW * (len(names) + 2), force=force) as drawing:
+    with canvas(8.6, 1.3 + _ROW * (len(names) + 2)) as drawing:
         panel = drawing.subplots()
         digits = digits_for(part.contributions)
         rows = range(1, len(names) + 1)
@@ -71,7 +70,7 @@ def plot_waterfall(part: "Breakdown", path: str | Path, *, top: int, force: bool
         _lay_out(panel, [part.start_name, *names, part.end_name])
         _head(drawing, part.title[:1].upper() + part.title[1:])
         panel.set_xlabel("score")
-    return Path(path)
+    return drawing
 
 
 def _steps(part: "Breakdown", top: int) -> tuple[list[str], list[float]]:
@@ -80,7 +79,7 @@ def _steps(part: "Breakdown", top: int) -> tuple[list[str], list[float]]:
     columns = list(part.values.values())
     names = []
     for j in shown:
-        values = " against ".join(tables.shortened(column[j] or MISSING, 14) for column in columns)
+        values = " against ".join(shortened_value(column[j]) for column in columns)
         names.append(f"{tables.shortened(part.features[j], _LONGEST)} = {values}")
     rest_names = other_features(len(part.features) - len(shown))
     return names + rest_names, [float(part.contributions[j]) for j in shown] + [rest] * len(rest_names)

@@ -1,6 +1,7 @@
 """How exposure is shared among groups of documents, and how far that is from what they deserve."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,12 +10,16 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.exposure import MERITS, GroupShares, group_shares
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.result import Result
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _TITLES = {"equal": "equal exposure", "proportional": "exposure in proportion to merit"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupExposure(tables.Printed):
+class GroupExposure(Result):
     """The shares of each group, and the disparity between groups; ``metrics/exposure.py`` has the definitions.
 
     Intervals resample queries, as those of metrics do.
@@ -28,6 +33,10 @@ class GroupExposure(tables.Printed):
     """``"equal"`` and ``"proportional"``: the disparity of each list, where two groups have merit in some list.
 
     Draws make no bias in it, so that the disparity of a list that is fair may come out a little below 0."""
+
+    def to_frame(self) -> "pl.DataFrame":
+        """Return one row per query: its id, its weight, and each group's share in documents, exposure and merit."""
+        return self.shares.to_frame()
 
     def to_dict(self) -> Json:
         """Return the tables as JSON-serializable data."""
@@ -52,7 +61,7 @@ class GroupExposure(tables.Printed):
             )
             for name in self.names
         )
-        header = ("group", "documents", "exposure", f"{100 * self.shares.confidence:g}% interval", "merit")
+        header = ("group", "documents", "exposure", f"{100 * self.shares.level:g}% interval", "merit")
         notes = "Shares of a list's documents, exposure and merit (its gains), means over queries."
         shares = tables.Table(header=header, rows=rows, align="lrrlr", notes=(notes,))
         if self.disparity is None:

@@ -40,7 +40,7 @@ COUNTED = (Precision, Recall, Hit, Judged)
 _KEYS = ["query", "document"]
 
 
-class Joined(NamedTuple):
+class JudgedRuns(NamedTuple):
     """(n_systems, n_docs) scores; grades of the judge and of humans, and probabilities: NaN where there is none."""
 
     query_ids: Ids
@@ -108,12 +108,12 @@ def evaluate_judged(
     *,
     pairs: Sequence[tuple[str, str]] = (),
     sampled: str | None = None,
-    confidence: float = 0.95,
+    level: float = 0.95,
     correction: str = "none",
 ) -> JudgedEvaluation:
     """Estimate the mean of each system, or the difference of each of ``pairs``, from human labels and a judge."""
     chosen = [of_every_query(one) for one in find_metrics(metrics)]
-    check.number("confidence", confidence, least=0.0, most=1.0, open_ends=True)
+    check.number("level", level, least=0.0, most=1.0, open_ends=True)
     joined, names = join(systems, data, judge, sampled), list(systems)
     titles: list[tuple[str, str | None]] = [*pairs] or [(name, None) for name in names]
     signs = np.zeros((len(titles), len(names)))
@@ -130,25 +130,28 @@ def evaluate_judged(
         title, estimates = estimate(joined, metric, signs, copies)
         p = np.array([one.test().p for one in estimates])
         adjusted = significance.holm(p) if correction == "holm" else p
-        for (system, against), one, level in zip(titles, estimates, adjusted.tolist(), strict=True):
-            named = one._replace(metric=title, system=system, against=against, p=None if against is None else level)
-            low, high = one.test().interval(confidence)
-            fixed_low, fixed_high = one.test(fixed=True).interval(confidence)
+        for (system, against), one, p in zip(titles, estimates, adjusted.tolist(), strict=True):
+            named = one._replace(metric=title, system=system, against=against, p=None if against is None else p)
+            low, high = one.test().interval(level)
+            fixed_low, fixed_high = one.test(fixed=True).interval(level)
             means.append(named._replace(low=low, high=high, fixed_low=fixed_low, fixed_high=fixed_high))
     unit, n_queries = "query" if sampled is None else "document", joined.offsets.size - 1
     notes = (*notes, *joined.notes, "A query without relevant documents counts 0.")
-    return JudgedEvaluation(means=tuple(means), unit=unit, n_queries=n_queries, confidence=confidence, notes=notes)
+    return JudgedEvaluation(means=tuple(means), unit=unit, n_queries=n_queries, level=level, notes=notes)
 
 
 def of_every_query(metric: Metric) -> Metric:
     """Return a metric that scores queries without relevant documents: which they are is not known without labels."""
-    if isinstance(metric, RankMetric) and metric.label is not None:
-        raise check.error("a judge grades relevance alone", got=str(metric), hint="leave label out")
+    if "labels" not in metric.reads:
+        hint = "use a metric of labels, such as ndcg@10, without label"
+        raise check.error("a judge grades relevance alone", got=str(metric), hint=hint)
     skips = isinstance(metric, RankMetric) and not metric.of_every_query and metric.empty == "skip"
     return replace(cast("RankMetric", metric), empty=0) if skips else metric
 
 
-def _by_query(joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.int64]) -> tuple[str, list[JudgedMean]]:
+def _by_query(
+    joined: JudgedRuns, metric: Metric, signs: Array, copies: NDArray[np.int64]
+) -> tuple[str, list[JudgedMean]]:
     labelled = joined.labelled
     human, judge = joined.values(metric, joined.human), joined.values(metric, joined.judge)
     if np.isnan(human[:, labelled]).any():
@@ -169,7 +172,7 @@ def _by_query(joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.i
             raise check.error(what, got=got, hint=hint)
         if distinct < FEW:
             which = "queries have" if counts.all() else "queries whose lists differ have"
-            warnings.warn(f"only {distinct} {which} human labels: intervals hold from about {FEW} on", stacklevel=4)
+            warnings.warn(f"only {distinct} {which} human labels: intervals hold from about {FEW} on", stacklevel=5)
         same = None if np.unique(among).size == among.size else among
         estimates.append(
             prediction_powered(y[known], f[known], f[others], same).over(float(counts.mean()), counts.size)
@@ -177,7 +180,7 @@ def _by_query(joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.i
     return str(metric), estimates
 
 
-def _informative(joined: Joined, metric: Metric, signs: Array) -> NDArray[np.bool_]:
+def _informative(joined: JudgedRuns, metric: Metric, signs: Array) -> NDArray[np.bool_]:
     """(n_signs, n_queries) whether a query has something to tell: its lists differ, or it is about one system."""
     lists = joined.lists(metric)
     out = np.ones((len(signs), joined.offsets.size - 1), np.bool_)
@@ -189,7 +192,7 @@ def _informative(joined: Joined, metric: Metric, signs: Array) -> NDArray[np.boo
 
 
 def _by_document(
-    joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.int64]
+    joined: JudgedRuns, metric: Metric, signs: Array, copies: NDArray[np.int64]
 ) -> tuple[str, list[JudgedMean]]:
     grades, offsets = (np.nan_to_num(joined.human), np.nan_to_num(joined.judge)), joined.offsets
     title, discounts, human, judge = discounted(metric, joined.scores, *grades, offsets)
@@ -203,7 +206,7 @@ def _by_document(
     return title, estimates
 
 
-def _require_labels(joined: Joined, metric: Metric) -> tuple[str, ...]:
+def _require_labels(joined: JudgedRuns, metric: Metric) -> tuple[str, ...]:
     """Check how many queries have human labels, and return what is assumed of them."""
     labelled = joined.labelled
     n = int(labelled.sum())
@@ -219,7 +222,9 @@ def _require_labels(joined: Joined, metric: Metric) -> tuple[str, ...]:
     return "The queries with human labels are taken to be drawn at random.", *[note] * (share < 1.0)
 
 
-def join(systems: Mapping[str, Scored], data: Evaluated, judge: Run | ArrayLike, sampled: str | None = None) -> Joined:
+def join(
+    systems: Mapping[str, Scored], data: Evaluated, judge: Run | ArrayLike, sampled: str | None = None
+) -> JudgedRuns:
     """Join systems with human labels and a judge: runs and qrels by ids, or scores on data by rows.
 
     ``judge`` is qrels, or the name of a column of the table of qrels; for a data set, a grade per document.
@@ -238,12 +243,12 @@ def join(systems: Mapping[str, Scored], data: Evaluated, judge: Run | ArrayLike,
     human = lists.labels if lists.judged is None else np.where(lists.judged == 1, lists.labels, np.nan)
     in_memory = lists.n_features and not isinstance(lists, DiskDataset)
     documents = leakage.document_hashes(lists) if in_memory else np.arange(lists.n_docs)
-    return Joined(
+    return JudgedRuns(
         np.arange(lists.n_queries), documents, lists.offsets, scores, grades, human, np.full(lists.n_docs, np.nan)
     )
 
 
-def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = None) -> Joined:
+def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = None) -> JudgedRuns:
     """Join runs with the grades of a judge and, as :func:`judgements` returns them, of humans.
 
     Queries are those of the judge that every run has. Documents are ordered as in trec_eval, by id, descending.
@@ -271,7 +276,7 @@ def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = 
     scores, (graded_by_judge, graded_by_human, chances) = values[:-3], values[-3:]
     ends = offsets_of(rows["query"].rle().struct.field("len").to_numpy())
     left_out = tables.count(graded.height - queries.height, "query", "queries")
-    return Joined(
+    return JudgedRuns(
         np.array(rows["query"][ends[:-1]].to_list(), np.str_), np.array(rows["document"].to_list(), np.str_), ends,
         np.where(np.isnan(scores), -np.inf, scores), graded_by_judge, graded_by_human, chances,
         (f"Left out: {left_out} of the judge that not every run has.",) * (queries.height < graded.height),

@@ -23,7 +23,7 @@ def score(
     """Return the scores of a system, not checked yet, the labelled lists that they are of, and the metrics of these."""
     system, lists = on_data(system, data)
     chosen_metrics = metrics_for(metrics, lists)
-    if not lists.is_labelled and lists.document_rewards is None:
+    if not lists.is_labelled and all("labels" in one.reads for one in chosen_metrics):
         hint = "name the column of labels where the data are read: `label=…`"
         raise check.error("rankings are evaluated by labels", got=repr(lists), hint=hint)
     return scores_of(system, lists), lists, chosen_metrics

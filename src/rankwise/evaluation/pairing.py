@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import places
+from rankwise.arrays import index_of
 from rankwise.evaluation.measure import measure
 from rankwise.evaluation.systems import Evaluated, Scored
 from rankwise.metrics import MetricLike
@@ -33,7 +33,7 @@ def pair(
     metrics: MetricLike | Iterable[MetricLike] | None,
     *,
     seed: int,
-    confidence: float,
+    level: float,
 ) -> Paired:
     """Lay systems side by side: scores, models and evaluations by query; lists with one entry per trial by trial."""
     selected = None if metrics is None else find_metrics(metrics)
@@ -61,7 +61,7 @@ def pair(
                     where=f"system {name!r}",
                     hint="pass data as the second argument, or give evaluations",
                 )
-            value = measure(cast("Scored", value), data, selected or DEFAULT, seed=seed, confidence=confidence)
+            value = measure(cast("Scored", value), data, selected or DEFAULT, seed=seed, level=level)
         evaluations[name] = value
     return _by_query(
         evaluations, selected, measured_here=not any(isinstance(one, Evaluation) for one in systems.values())
@@ -90,9 +90,9 @@ def _by_query(
     paired = Paired(unit="query", values=values, ids=first.query_ids, weights=first.weights, evaluations=evaluations)
     if len(set(paired.candidates.values())) > 1:
         listed = "; ".join(f"{name}: {candidates}" for name, candidates in paired.candidates.items())
-        warnings.warn(f"systems that ranked other candidates cannot be compared: {listed}", stacklevel=4)
+        warnings.warn(f"systems that ranked other candidates cannot be compared: {listed}", stacklevel=5)
     if paired.holes:
-        warnings.warn(paired.holes, stacklevel=4)
+        warnings.warn(paired.holes, stacklevel=5)
     return paired
 
 
@@ -118,11 +118,11 @@ def _require_same_labels(
 def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str) -> NDArray[np.int64]:
     """Where each query of ``first`` is in ``other``."""
     mine, theirs = first.query_ids, other.query_ids
-    positions = places(mine, theirs)
+    positions = index_of(mine, theirs)
     missing = mine[positions < 0]
     if not missing.size and mine.size == theirs.size:
         return positions
-    one = missing[0] if missing.size else theirs[places(theirs, mine) < 0][0]
+    one = missing[0] if missing.size else theirs[index_of(theirs, mine) < 0][0]
     owner, other_owner = (first_name, name) if missing.size else (name, first_name)
     got = f"query {one.item()!r} in {owner!r} but not in {other_owner!r}"
     hint = "evaluate all systems on the same queries; of TREC runs `set all_topics=True` where they are judged"

@@ -64,7 +64,7 @@ class PolicyEvaluation(Evaluation):
         """(n_docs,) lower and upper ends of each document's confidence interval."""
         from scipy.special import ndtri
 
-        reach = float(ndtri(0.5 + self.confidence / 2.0)) * self.exposure_error
+        reach = float(ndtri(0.5 + self.level / 2.0)) * self.exposure_error
         return np.maximum(self.exposure - reach, 0.0), np.minimum(self.exposure + reach, 1.0)
 
     def exposure_frame(self) -> "pl.DataFrame":
@@ -93,7 +93,7 @@ class PolicyEvaluation(Evaluation):
 
     def tables(self, *, titles: Titles | None = None) -> list[Table]:
         """Return the table of metrics, and of data with groups those of shares and disparity."""
-        return super().tables(titles=titles) + ([] if self.groups is None else self.groups.tables())
+        return [self.table(titles=titles)] + ([] if self.groups is None else self.groups.tables())
 
 
 def evaluate_policy(
@@ -105,7 +105,7 @@ def evaluate_policy(
     samples: int = SAMPLES,
     exposure_cutoff: int | None = None,
     seed: int = 0,
-    confidence: float = 0.95,
+    level: float = 0.95,
     resamples: int = 2000,
 ) -> PolicyEvaluation:
     """Draw rankings from the scores and average metrics and exposure over them; see :func:`rankwise.evaluate`."""
@@ -130,7 +130,7 @@ def evaluate_policy(
         for one, column in zip(chosen, columns, strict=True):
             column.add(one.of(order, data))
     by_name = dict(zip(map(str, chosen), columns, strict=True))
-    settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
+    settings: Keywords = {"seed": seed, "level": level, "resamples": resamples}
     return PolicyEvaluation(
         {name: column.mean() for name, column in by_name.items()},
         np.arange(data.n_queries) if data.query_ids is None else data.query_ids,

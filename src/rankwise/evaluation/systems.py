@@ -14,7 +14,7 @@ from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.models.contributions import Contributions
-from rankwise.models.schema import Documents, Schema, is_frame, lists_of
+from rankwise.models.schema import ModelInput, Schema, is_frame, lists_of
 
 
 @runtime_checkable
@@ -29,11 +29,11 @@ class Predictor(Protocol):
 class FeatureModel(Predictor, Protocol):
     """A trained ranker of features."""
 
-    def predict(self, data: Documents, /) -> Array:
+    def predict(self, data: ModelInput, /) -> Array:
         """Return one score per document."""
         ...
 
-    def contributions(self, data: Documents) -> Contributions:
+    def contributions(self, data: ModelInput) -> Contributions:
         """Return what each feature adds to the score of every document."""
         ...
 
@@ -70,7 +70,7 @@ def on_data(system: Scored, data: Evaluated) -> tuple[Scored, RankingDataset]:
     from rankwise.evaluation import trec  # brings polars, which takes long to load
 
     if trec.is_qrels(data):
-        return trec.judge(cast("Run", system), data)
+        return trec.join(cast("Run", system), data)
     if is_frame(data):
         trained_on = getattr(getattr(system, "model_", None), "schema", None)
         return system, lists_of(data, trained_on if isinstance(trained_on, Schema) else None)

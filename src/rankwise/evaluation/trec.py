@@ -1,7 +1,7 @@
 """TREC runs and qrels: the text files of trec_eval, in and out, and the join of the two that metrics work on.
 
 A run holds lines ``query Q0 document rank score tag``, a qrels file lines ``query 0 document grade``. Both are read
-into polars frames, which is also what :func:`judge` takes, besides nested dictionaries.
+into polars frames, which is also what :func:`join` takes, besides nested dictionaries.
 """
 
 import re
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Keywords
-from rankwise.data import compressed as files
+from rankwise.data import file_formats as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.polars import as_polars, checked_ids, without_nulls
 from rankwise.evaluation.systems import IrDataset, Run
@@ -53,7 +53,7 @@ def parse_run(content: bytes, path: str | Path, *, errors: str = "raise") -> pl.
 def read_qrels(path: str | Path, *, errors: str = "raise", aspects: bool = False) -> pl.DataFrame:
     """Read qrels: one row per judged document, with columns query, document and grade, in the file's order.
 
-    Grades are whole numbers; negative ones are kept here and count as not relevant in :func:`judge`. Lines of five
+    Grades are whole numbers; negative ones are kept here and count as not relevant in :func:`join`. Lines of five
     words are those of NIST's sample_eval, ``query 0 document stratum grade``, or prels of the Million Query tracks,
     ``query document grade method probability``: they have a column stratum, or probability (of being drawn). With
     ``aspects`` the second word is a subtopic, as in the diversity tasks of the Web tracks, and a column of that name.
@@ -95,7 +95,7 @@ def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) 
     return _write(frame.select("query", pl.lit("0").alias("iteration"), "document", "grade"), path, force)
 
 
-def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np.float64], RankingDataset]:
+def join(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np.float64], RankingDataset]:
     """Join a run with qrels into scores and data, which metrics then read as trec_eval would.
 
     Every retrieved and every judged document is there. Judged documents that the run missed have score −inf: they
@@ -107,7 +107,7 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
     grades of each aspect are labels by name (``aspect_1`` for 1), and the highest of a document is its label.
     ``run`` and ``qrels`` may be paths, frames, dictionaries, or data sets of ir_datasets.
 
-    >>> scores, data = judge({"q1": {"d1": 0.5, "d2": 0.4}}, {"q1": {"d2": 1, "d3": 2}})
+    >>> scores, data = join({"q1": {"d1": 0.5, "d2": 0.4}}, {"q1": {"d2": 1, "d3": 2}})
     >>> data.document_ids.tolist(), scores.round(1).tolist(), data.labels.tolist()
     (['d1', 'd2', 'd3'], [0.5, 0.4, -inf], [0.0, 1.0, 2.0])
     """
@@ -281,8 +281,8 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
     frame = table.select("query", "document", value, *more).collect()
     for column in (key for key in _KEYS if key in frame.columns):
         what = f"the {column} must be known in every row of the {name}"
-        ids = without_nulls(frame[column], what, "row {}".format)
-        frame = frame.with_columns(checked_ids(ids, column, "row {}".format).cast(pl.String))
+        ids = without_nulls(frame[column], what, check.Row)
+        frame = frame.with_columns(checked_ids(ids, column, check.Row).cast(pl.String))
     frame = frame.with_columns(pl.col(value).cast(pl.Float64, strict=False))
     bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())
     if bad.height:

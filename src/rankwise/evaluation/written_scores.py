@@ -29,11 +29,11 @@ def format_of(path: Path) -> str:
 
 def write_scores(path: Path, scores: Array, data: "RankingDataset", *, tag: str, force: bool) -> None:
     """Write scores, in the order of the file of data, as a TREC run, as a table, as an array or as lines."""
-    from rankwise.data.compressed import create_bytes
+    from rankwise.data.file_formats import create_bytes
 
     match format_of(path):
         case ".run" | ".trec":
-            from rankwise.evaluation.rankings import in_order_of
+            from rankwise.evaluation.score_files import in_order_of
             from rankwise.evaluation.trec import write_run
 
             write_run(in_order_of(data, scores), data, path, tag=tag, force=force)

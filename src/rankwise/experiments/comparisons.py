@@ -22,7 +22,7 @@ Place = tuple[str, float]
 """A data set and a level."""
 
 
-def places(results: "Results") -> list[Place]:
+def data_levels(results: "Results") -> list[Place]:
     """The data sets and levels that there are results of."""
     return list(results.queries.select("data", "level").unique(maintain_order=True).sort("data", "level").iter_rows())
 
@@ -41,7 +41,7 @@ def comparison(results: "Results", data: str, level: float) -> "Comparison | Non
     complete = means.group_by("trial").len().filter(pl.col("len") == len(methods))["trial"].sort().to_list()
     if len(methods) < 2 or not complete:
         return None
-    settings: Keywords = {"alpha": alpha(results)}
+    settings: Keywords = {"level": 1.0 - alpha(results)}
     letter_of = letters_of(results)
     letters = tuple(letter_of[name] for name in methods)
     pooled = at_place & pl.col("trial").is_in(complete)
@@ -86,4 +86,4 @@ def _evaluation(results: "Results", tested: pl.Expr) -> Evaluation:
     rows = results.queries.filter(tested).group_by("query", maintain_order=True).agg(pl.col("weight").first(), *means)
     values = {name: rows[name].fill_null(np.nan).to_numpy() for name in metrics}
     confidence = 1.0 - alpha(results)
-    return Evaluation(values, np.array(rows["query"].to_list()), rows["weight"].to_numpy(), confidence=confidence)
+    return Evaluation(values, np.array(rows["query"].to_list()), rows["weight"].to_numpy(), level=confidence)

@@ -53,12 +53,12 @@ class Contrast:
         """The mean: over queries, where folds were put together, else over trials."""
         return list(self.tests.values())[-1].mean
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, level: float) -> tuple[float, float]:
         """The interval that holds those of all tests."""
         bounds, ends = (-self.most, self.most), []
         for name, test in self.tests.items():
-            same = interval_of_same(*self.units[name], bounds=bounds, confidence=confidence)
-            ends.append(test.interval(confidence) if same is None else same)
+            same = interval_of_same(*self.units[name], bounds=bounds, level=level)
+            ends.append(test.interval(level) if same is None else same)
         return float(np.min([low for low, _ in ends])), float(np.max([high for _, high in ends]))
 
 

@@ -35,12 +35,12 @@ def reproduce(
     ...     ).methods
     ['ListNet', 'LambdaMART', 'XE-NDCG']
     """
-    spec = described(experiment, quick=quick, changes=changes)
+    spec = experiment_spec(experiment, quick=quick, changes=changes)
     folder = results_folder(spec, quick=quick) if folder is None else folder
     return run(spec, folder, jobs=jobs, dask=dask, data_folder=data_folder, progress=progress, estimate=False)
 
 
-def described(
+def experiment_spec(
     experiment: str | Path | Spec, *, quick: bool = False, changes: Mapping[str, object] | None = None
 ) -> Spec:
     """Find the description of an experiment, in its small form if ``quick``, with some of its keys changed."""

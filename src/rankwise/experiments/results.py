@@ -1,20 +1,22 @@
 """What an experiment found, as frames: everything that tables, reports and the query explorer are made of."""
 
 import difflib
-import html
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.experiments import packing, summary
+from rankwise.experiments import archive, summary
 from rankwise.experiments.running.store import Store
-from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, KEY, QUERIES, empty, joined
+from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, KEY, QUERIES, empty, stack_trials
 from rankwise.papers.claims import PUBLISHED, figures
+from rankwise.statistics.result import Result
+from rankwise.statistics.tables import Table
 
 DESCRIPTION = "experiment.json"
 """The file in a folder of results that says what was run and which files belong to it."""
@@ -23,7 +25,7 @@ PAGE = "results.md"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Results:
+class Results(Result):
     """The outcome of an experiment: what running it gives, or read from its folder or pack."""
 
     spec: Json
@@ -48,7 +50,7 @@ class Results:
     def read(cls, folder: str | Path) -> "Results":
         """Read what lies in a folder of results, also of a run that is not finished, or in a file of :meth:`pack`."""
         if Path(folder).is_file():
-            description, frames = packing.read(folder)
+            description, frames = archive.read(folder)
             spec, facts = description["spec"], description["about"]
             return cls(spec, **frames, published=figures(spec.get("published", "")), about=facts)  # type: ignore[arg-type]
         return cls.gathered(folder, _description(folder))
@@ -58,7 +60,7 @@ class Results:
         """Read the trials that a description lists from a folder of results."""
         trials, facts = Store(folder).read(description["files"])
         with check.library("the trials", folder, hint="delete them, and run the experiment again"):
-            frames = joined(trials)
+            frames = stack_trials(trials)
         return cls(
             description["spec"],
             **frames,
@@ -74,27 +76,25 @@ class Results:
         are for the query explorer, and for figures of metrics that were not computed. The same results make the same
         bytes, so that a file under version control changes when its numbers do.
         """
-        names = [name for name in packing.FRAMES if documents or name != "documents"]
-        packing.write(path, {"spec": self.spec, "about": self.about}, {name: getattr(self, name) for name in names})
+        names = [name for name in archive.FRAMES if documents or name != "documents"]
+        archive.write(path, {"spec": self.spec, "about": self.about}, {name: getattr(self, name) for name in names})
         return Path(path)
 
-    def to_text(self) -> str:
-        """Return every table as text: means with intervals and marks, and whether the paper's direction agrees."""
-        return "\n\n".join(f"{title}\n{table.text()}" for title, table in summary.all_tables(self))
+    def tables(self) -> list[Table]:
+        """Return every table: means with intervals and marks, and whether the paper's direction agrees."""
+        return [replace(table, title=title) for title, table in summary.all_tables(self)]
 
-    def to_markdown(self) -> str:
+    def to_frame(self) -> pl.DataFrame:
+        """Return the :meth:`trial_means`."""
+        return self.trial_means()
+
+    def to_markdown(self, **_: Any) -> str:
         """Return the tables as a Markdown page, with how they were made."""
         return summary.markdown(self)
 
     def to_dict(self) -> Json:
         """Return means, tests and verdicts as plain data."""
         return summary.to_dict(self)
-
-    def __repr__(self) -> str:
-        return self.to_text()
-
-    def _repr_html_(self) -> str:
-        return "".join(f"<h4>{html.escape(title)}</h4>{table.html()}" for title, table in summary.all_tables(self))
 
     @staticmethod
     def name_in(folder: str | Path) -> str:

@@ -32,13 +32,15 @@ def empty(schema: pl.Schema) -> pl.DataFrame:
     return pl.DataFrame(schema=schema)
 
 
-def together(frames: Iterable[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
+def stack_frames(frames: Iterable[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
     """Lay frames below each other; none at all make an empty one, and a metric that one lacks is null there."""
     return pl.concat([empty(schema), *frames], how="diagonal")
 
 
-def joined(trials: Iterable[Mapping[str, pl.DataFrame]]) -> dict[str, pl.DataFrame]:
+def stack_trials(trials: Iterable[Mapping[str, pl.DataFrame]]) -> dict[str, pl.DataFrame]:
     """Lay the frames of trials below each other, kind by kind; the features of a document are there once."""
     trials = list(trials)
-    frames = {name: together([one[name] for one in trials if name in one], schema) for name, schema in FRAMES.items()}
+    frames = {
+        name: stack_frames([one[name] for one in trials if name in one], schema) for name, schema in FRAMES.items()
+    }
     return frames | {"features": frames["features"].unique(["data", "query", "document"], maintain_order=True)}

@@ -3,18 +3,21 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import get_type_hints
+from typing import Annotated
 
 from rankwise import check, settings_files, user_code
 from rankwise.arrays import Json, Keywords
-from rankwise.experiments.keys import checked, method
+from rankwise.check.parameters import AtLeast, OneOf, Within, declared
+from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS
+from rankwise.experiments.spec_types import checked, method
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
+from rankwise.model_selection.spaces import SPACES
+from rankwise.rankers import table
 from rankwise.rankers.expressions import RankerExpression
 from rankwise.settings_files import SettingsFile
 
@@ -50,14 +53,14 @@ class Spec:
     """Names of the catalog, files, or ``synthetic(n_queries=500)``."""
     columns: Keywords = field(default_factory=dict)
     """How plain files are read, as :func:`rankwise.read_data` has it: ``query``, ``label``, ``features`` …."""
-    queries: int | None = None
+    queries: Annotated[int | None, AtLeast(3)] = None
     """Use at most so many queries of each data set."""
-    protocol: str = "trials"
-    trials: int = 5
+    protocol: Annotated[str, OneOf(PROTOCOLS)] = "trials"
+    trials: Annotated[int, AtLeast(1)] = 5
     split: tuple[float, ...] = (0.6, 0.2, 0.2)
-    seed: int = 0
+    seed: Annotated[int, AtLeast(0)] = 0
 
-    treatment: str = "none"
+    treatment: Annotated[str, OneOf(TREATMENTS)] = "none"
     levels: tuple[float, ...] = (0.0,)
     treat_valid: bool = False
     """Whether noise also goes into the validation data."""
@@ -86,21 +89,21 @@ class Spec:
     """Learning curves to keep: ``train``, ``valid``, ``test`` and ``bound`` (what losses guarantee about the test
     metric)."""
 
-    tune_trials: int = 0
+    tune_trials: Annotated[int, AtLeast(0)] = 0
     """Search each method's parameters with so many trials, in every trial anew; 0 for none."""
-    tune_minutes: float = 0.0
+    tune_minutes: Annotated[float, AtLeast(0.0)] = 0.0
     """Search for so many minutes each: the same budget for all."""
-    tune_space: str = "default"
+    tune_space: Annotated[str, OneOf(SPACES, "space")] = "default"
 
-    test: str = "t"
+    test: Annotated[str, OneOf(("t", "corrected_t", "fisher", "wilcoxon"), "test of significance")] = "t"
     """The test between methods, paired by trial."""
-    alpha: float = 0.05
+    alpha: Annotated[float, Within(0.0, 1.0, open=True)] = 0.05
     quick: Keywords = field(default_factory=dict)
     """What ``--quick`` changes: keys of this description; its ``settings`` are added to the others."""
 
     def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):
-            object.__setattr__(self, item.name, checked(item.name, getattr(self, item.name), _kinds()[item.name]))
+        for name, key in declared(Spec).items():
+            object.__setattr__(self, name, checked(key, getattr(self, name)))
         if not self.methods or not self.data or not self.levels:
             raise check.error("an experiment needs methods, data and at least one level", where=self.name)
         named = {self.baseline: self.baseline} if isinstance(self.baseline, str) else self.baseline
@@ -172,7 +175,7 @@ class Spec:
         {'rounds': 5}
         """
         plain: Json = {}
-        common = dict(checked("settings", changes.get("settings", {}), _kinds()["settings"]))
+        common = dict(checked(declared(Spec)["settings"], changes.get("settings", {})))
         for key, value in changes.items():
             if key.startswith("settings."):
                 common[key.removeprefix("settings.")] = value
@@ -204,16 +207,8 @@ def _listed(ranker: RankerExpression) -> Keywords:
     return members[0] if ranker.is_bag else {"rankers": members}
 
 
-@cache
-def _kinds() -> Keywords:
-    return get_type_hints(Spec)
-
-
 def _known(keys: Iterable[str], place: Callable[[str], str]) -> None:
-    for key in keys:
-        if key not in _kinds():
-            what, hint = "unknown key in the description of an experiment", check.suggestion(key, _kinds()).rstrip("?")
-            raise check.error(what, got=repr(key), where=place(key), hint=hint)
+    settings_files.check_keys(keys, declared(Spec), _WHAT, place)
 
 
 def read_spec(text: str, *, where: str, name: str) -> Spec:
@@ -221,8 +216,8 @@ def read_spec(text: str, *, where: str, name: str) -> Spec:
 
     >>> read_spec('methdos = {a = "lightgbm"}', where="mine.toml", name="mine")
     Traceback (most recent call last):
-    ValueError: unknown key in the description of an experiment: got 'methdos' at line 1 of mine.toml. Hint: did you
-    mean 'methods'.
+    rankwise.errors.InputError: unknown key in the description of an experiment: got 'methdos' at line 1 of mine.toml.
+    Hint: did you mean 'methods'.
     """
     return _made(settings_files.read(text, _WHAT, where), name)
 
@@ -236,7 +231,25 @@ def _made(file: SettingsFile, name: str) -> Spec:
     with check.naming(file.file):
         spec = Spec(**{"name": name, **file.keys})
         spec.quickly()  # an error in there is found now
+    tables = {("settings",): spec.settings} | {("settings_for", key): one for key, one in spec.settings_for.items()}
+    for path, settings in tables.items():
+        for key, value in settings.items():
+            with check.naming(file.place(*path, key)):
+                _check_setting(spec, path[-1].split(), key, value)
     return spec
+
+
+def _check_setting(spec: Spec, words: Collection[str], key: str, value: object) -> None:
+    """Check a setting by the declarations of the rankers that it is for: those among the words, else all."""
+    used = {one.name for ranker in spec.parsed().values() for one in ranker.singles()}
+    classes = [table.ranker_class(name) for name in sorted(used.intersection(words) or used)]
+    names = [name for cls in classes for name in declared(cls)]
+    if key not in names and not any(hasattr(cls, "library") for cls in classes):  # which has more parameters
+        hint = check.suggestion(key, names).rstrip("?")
+        raise check.error("no ranker of the experiment has such a parameter", got=repr(key), hint=hint)
+    for cls in classes:
+        if key in declared(cls):
+            declared(cls)[key].check(None if value == "none" else value)
 
 
 def _check(keys: Keywords, file: SettingsFile, *table: str) -> None:
@@ -246,7 +259,7 @@ def _check(keys: Keywords, file: SettingsFile, *table: str) -> None:
         pieces = [((key, name), {name: one}) for name, one in value.items()] if one_by_one else [((key,), value)]
         for path, piece in pieces:
             with check.naming(file.place(*table, *path)):
-                checked(key, piece, _kinds()[key])
+                checked(declared(Spec)[key], piece)
 
 
 def recipes() -> list[str]:
@@ -259,7 +272,7 @@ def find_spec(name: str) -> Spec:
 
     >>> find_spec("2021-tabel1")
     Traceback (most recent call last):
-    ValueError: unknown experiment: got '2021-tabel1'. Hint: did you mean '2021-table1'.
+    rankwise.errors.InputError: unknown experiment: got '2021-tabel1'. Hint: did you mean '2021-table1'.
     """
     if name.endswith(".toml"):
         path = check.readable(name)

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.arrays import Json
-from rankwise.experiments.comparisons import alpha, comparison, letters_of, measured, places
+from rankwise.experiments.comparisons import alpha, comparison, data_levels, letters_of, measured
 from rankwise.experiments.verdicts import MARGIN, Verdict, verdicts
 from rankwise.statistics import significance, tables
 from rankwise.statistics.titles import bounds_of
@@ -103,12 +103,12 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
     published = results.published.filter((pl.col("data") == data) & (pl.col("level") == level))
     short = letters_of(results) if compared else {}
     shown = [name for name in metrics if name in set(published["metric"])]
-    rows: list[tuple[tables.Cell | str, ...]] = []
+    rows: list[tuple[tables.TableCell | str, ...]] = []
     for method in results.methods:
         trials = at_place.filter(pl.col("method") == method).sort("trial")
         if not trials.height:
             continue
-        row: list[tables.Cell | str] = [short.get(method, ""), method]
+        row: list[tables.TableCell | str] = [short.get(method, ""), method]
         for name in metrics:
             row.append(_cell(trials[name].to_numpy(), name, method, compared, alpha(results)))
             if name in shown:
@@ -160,13 +160,13 @@ def _half(results: "Results") -> str:
 
 def _cell(
     values: NDArray[np.float64], metric: str, method: str, compared: "Comparison | None", least: float
-) -> tables.Cell:
+) -> tables.TableCell:
     text = tables.number(float(np.mean(values)))
     if len(values) >= significance.FEWEST:
-        low, high = significance.interval_of_mean(values, bounds=bounds_of(metric), confidence=1.0 - least)
+        low, high = significance.interval_of_mean(values, bounds=bounds_of(metric), level=1.0 - least)
         text += f" ± {tables.number((high - low) / 2)}"
     if compared is None or metric not in compared.metrics:
-        return tables.Cell(text)
+        return tables.TableCell(text)
     short = dict(zip(compared.systems, compared.labels, strict=True))
     beaten = []
     for pair in compared.pairs:
@@ -174,20 +174,20 @@ def _cell(
             better, worse = (pair.system, pair.against) if pair.difference > 0 else (pair.against, pair.system)
             beaten += [worse] if better == method else []
     best = max(compared.mean[metric].values())
-    marks = tables.joined([short[name] for name in compared.systems if name in beaten])
-    return tables.Cell(text, marks, compared.mean[metric][method] == best)
+    marks = tables.join_marks([short[name] for name in compared.systems if name in beaten])
+    return tables.TableCell(text, marks, compared.mean[metric][method] == best)
 
 
 def levels_table(results: "Results", data: str) -> tables.Table:
     """The deciding metric by level, one column per method, and how far the last method is ahead of the others."""
     metric = results.spec["decide"]
-    compared = {level: comparison(results, name, level) for name, level in places(results) if name == data}
+    compared = {level: comparison(results, name, level) for name, level in data_levels(results) if name == data}
     means = results.trial_means().filter(pl.col("data") == data)
     ahead = results.methods[-1]
     rivals = results.methods[:-1]
-    rows: list[tuple[tables.Cell | str, ...]] = []
+    rows: list[tuple[tables.TableCell | str, ...]] = []
     for level, one in compared.items():
-        row: list[tables.Cell | str] = [f"{level:g}"]
+        row: list[tables.TableCell | str] = [f"{level:g}"]
         for method in results.methods:
             values = means.filter((pl.col("level") == level) & (pl.col("method") == method))[metric].to_numpy()
             row.append(_cell(values, metric, method, one, alpha(results)) if values.size else tables.NOTHING)
@@ -216,8 +216,8 @@ def all_tables(results: "Results") -> list[tuple[str, tables.Table]]:
     """Every table with its title."""
     listed = []
     levels = len(set(results.queries["level"])) > 1
-    for data in dict.fromkeys(data for data, _ in places(results)):
-        mine = [level for name, level in places(results) if name == data]
+    for data in dict.fromkeys(data for data, _ in data_levels(results)):
+        mine = [level for name, level in data_levels(results) if name == data]
         count = results.queries.filter(data=data)["trial"].n_unique()
         title = f"{data}, {tables.count(count, 'trial')}"
         if levels:
@@ -254,7 +254,7 @@ def markdown(results: "Results") -> str:
 def to_dict(results: "Results") -> Json:
     """Return the outcome as plain data: means and tests at every data set and level, and the verdicts."""
     outcomes = []
-    for data, level in places(results):
+    for data, level in data_levels(results):
         compared = comparison(results, data, level)
         outcomes.append({"data": data, "level": level, "comparison": compared.to_dict() if compared else None})
     return {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rankwise.experiments.comparisons import alpha, measured, places
+from rankwise.experiments.comparisons import alpha, data_levels, measured
 from rankwise.experiments.effects import SPLITS, Contrast, adjusted, contrast, curve_contrast
 from rankwise.papers.claims import Claim, claims
 
@@ -103,7 +103,7 @@ def _statements(results: "Results") -> Iterator[_Statement]:
     """Every claim of the paper on every data set: differences by level, then interactions; last what is not tested."""
     published = claims(results.spec.get("published", ""))
     levels_of: dict[str, list[float]] = {}
-    for data, level in places(results) if published else ():
+    for data, level in data_levels(results) if published else ():
         levels_of.setdefault(data, []).append(level)
     for data, levels in levels_of.items():
         same_data = any(one.data == data for one in published)

@@ -3,6 +3,6 @@
 The names are listed in ``__init__.pyi`` and loaded on first use.
 """
 
-import lazy_loader
+from rankwise import lazy
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -7,13 +7,13 @@ weigh queries by their documents), the jackknife's for Cohen's κ.
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Run
@@ -21,8 +21,12 @@ from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as metric_of
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, figure
+from rankwise.statistics.figures.drawing import BLUE, canvas
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST, TTest, holm, t_test
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MOST_GRADES = 12
 _COLUMNS = ("part", "name", "value", "low", "high", "queries", "p")
@@ -35,8 +39,9 @@ _TITLES = {
 _Row = tuple[str, str, float, float, float, int, float]
 
 
+@moved.renamed("rw.judging.Agreement")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Agreement(tables.Printed):
+class Agreement(Result):
     """How well a judge agrees with people; made by :func:`agreement`."""
 
     grades: tuple[float, ...]
@@ -45,7 +50,7 @@ class Agreement(tables.Printed):
     estimates: tuple[_Row, ...]
     """The rows of :meth:`to_frame`."""
     metric: str
-    confidence: float
+    level: float
     basis: str
     """Which documents were compared, and how many were left out."""
 
@@ -70,30 +75,40 @@ class Agreement(tables.Printed):
         names = [f"{grade:g}" for grade in self.grades]
         counts = zip(names, self.confusion.tolist(), strict=True)
         confusion = tuple((name, *(f"{count:,}" for count in row)) for name, row in counts)
-        rows, notes = [], []
-        for part, name, value, low, high, queries, p in self.estimates:
+        rows = []
+        for part, name, value, low, high, queries, _ in self.estimates:
             signed, title = part in ("leniency", "favour"), _TITLES[part].format(name, self.metric)
             ends = tables.interval(low, high, signed=signed)
             rows.append((title, tables.number(value, signed=signed), ends, f"{queries:,}"))
-            if p < 1.0 - self.confidence:
-                notes.append(f"The judge favours {name} (p {tables.probability(p)}, Holm).")
-        if self._part("favour") and not notes:
-            notes.append("These queries do not show that the judge favours a system.")
-        grid, header = ("people \\ judge", *names), ("", "estimate", f"{100 * self.confidence:g}% interval", "queries")
+        grid, header = ("people \\ judge", *names), ("", "estimate", f"{100 * self.level:g}% interval", "queries")
         return [
             tables.Table(header=grid, rows=confusion, align="l" + "r" * len(names), notes=(self.basis,)),
-            tables.Table(header=header, rows=tuple(rows), align="lrlr", notes=tuple(notes)),
+            tables.Table(header=header, rows=tuple(rows), align="lrlr", notes=self.favours()),
         ]
+
+    def favours(self) -> tuple[str, ...]:
+        """Return which systems the judge favours beyond chance, in sentences."""
+        alpha, pairs = 1.0 - self.level, self._part("favour")
+        found = [
+            f"The judge favours {row[1]} (p {tables.probability(row[-1])}, Holm)." for row in pairs if row[-1] < alpha
+        ]
+        nothing = ["These queries do not show that the judge favours a system."] if pairs else []
+        return tuple(found or nothing)
+
+    @property
+    def sentence(self) -> str:
+        """Cohen's κ, and which systems the judge favours."""
+        return " ".join((f"Cohen's κ is {tables.number(self.kappa)}.", *self.favours()))
 
     def _part(self, part: str) -> list[_Row]:
         return [row for row in self.estimates if row[0] == part]
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw people's mean grade by the judge's, and the judge's leniency by system: .png, .svg or .pdf."""
+    def figure(self) -> "Figure":
+        """Draw people's mean grade by the judge's, and the judge's leniency by system."""
         calibration, leniency = self._part("calibration"), self._part("leniency")
         shown = {f"people's mean grade, by the judge's (κ {tables.number(self.kappa, 2)})": calibration}
         shown |= {f"{self.metric}: judge − people": leniency} if leniency else {}
-        with figure(path, 4.5 * len(shown), 3.4, force=force) as drawing:
+        with canvas(4.5 * len(shown), 3.4) as drawing:
             panels = drawing.subplots(1, len(shown), squeeze=False)[0]
             for panel, (title, rows) in zip(panels, shown.items(), strict=True):
                 for x, (_, name, value, low, high, *_) in enumerate(rows):
@@ -104,16 +119,17 @@ class Agreement(tables.Printed):
                 panel.set_xticks(range(len(rows)), [tables.shortened(row[1]) for row in rows])
                 panel.set_title(title, loc="left", fontweight="bold")
                 panel.set_xlabel("dashed: the judge agrees with people")
-        return Path(path)
+        return drawing
 
 
+@moved.renamed("rw.judging.agreement")
 def agreement(
     qrels: Run,
     judge: Run,
     systems: Mapping[str, Run] | None = None,
     *,
     metric: MetricLike = "ndcg@10",
-    confidence: float = 0.95,
+    level: float = 0.95,
 ) -> Agreement:
     """Compare the grades of a judge with those of people, on the documents that both have graded.
 
@@ -131,7 +147,7 @@ def agreement(
     >>> compared.basis
     '7 documents of 3 queries have both grades. Left out: 0 graded by people alone, 1 by the judge alone.'
     """
-    check.number("confidence", confidence, least=0.0, most=1.0, open_ends=True)
+    check.number("level", level, least=0.0, most=1.0, open_ends=True)
     human, machine = (
         trec.qrels_frame(one).filter(pl.col("grade") >= 0).select("query", "document", pl.col("grade").alias(name))
         for one, name in ((qrels, "people"), (judge, "judge"))
@@ -151,11 +167,11 @@ def agreement(
     counts = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
     square = (grades[:, None] - grades) ** 2
     kinds = {"unweighted": (square > 0.0).astype(np.float64), "quadratic weights": square}
-    rows = [_kappa(name, counts, weights, confidence) for name, weights in kinds.items()]
+    rows = [_kappa(name, counts, weights, level) for name, weights in kinds.items()]
     for grade, table in zip(grades.tolist(), np.moveaxis(counts, 2, 0), strict=True):
         sizes = table.sum(1).astype(np.float64)
         means = table[sizes > 0] @ grades / sizes[sizes > 0]
-        rows += [_mean("calibration", f"{grade:g}", means, confidence, sizes[sizes > 0])] if means.size else []
+        rows += [_mean("calibration", f"{grade:g}", means, level, sizes[sizes > 0])] if means.size else []
     measured = metric_of(metric)
     alone = [frame.height - both.height for frame in (human, machine)]
     basis = f"{tables.count(both.height, 'document')} of {tables.count(len(counts), 'query', 'queries')} have both "
@@ -163,14 +179,14 @@ def agreement(
     return Agreement(
         grades=tuple(grades.tolist()),
         confusion=counts.sum(0),
-        estimates=(*rows, *_of_systems(systems or {}, both, measured, confidence)),
+        estimates=(*rows, *_of_systems(systems or {}, both, measured, level)),
         metric=str(measured),
-        confidence=confidence,
+        level=level,
         basis=basis,
     )
 
 
-def _kappa(name: str, counts: NDArray[np.int64], weights: Array, confidence: float) -> _Row:
+def _kappa(name: str, counts: NDArray[np.int64], weights: Array, level: float) -> _Row:
     """Compute 1 − observed/expected disagreement, and its jackknife over queries."""
 
     def kappa(confusion: NDArray[np.int64]) -> Array:
@@ -182,33 +198,31 @@ def _kappa(name: str, counts: NDArray[np.int64], weights: Array, confidence: flo
     total, n = counts.sum(0, keepdims=True), len(counts)
     value, without = float(kappa(total)[0]), kappa(total - counts)
     test = TTest(value, float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())), n - 1)
-    return "kappa", name, value, *_ends(test, n, confidence), n, np.nan
+    return "kappa", name, value, *_ends(test, n, level), n, np.nan
 
 
-def _ends(test: TTest, n_queries: int, confidence: float) -> tuple[float, float]:
+def _ends(test: TTest, n_queries: int, level: float) -> tuple[float, float]:
     """Return the interval; NaN for few queries, or where all are equal: that shows no spread, and no certainty."""
-    return test.interval(confidence) if n_queries >= FEWEST and test.error > 0.0 else (np.nan, np.nan)
+    return test.interval(level) if n_queries >= FEWEST and test.error > 0.0 else (np.nan, np.nan)
 
 
-def _mean(
-    part: str, name: str, values: Array, confidence: float, weights: Array | None = None, p: float = np.nan
-) -> _Row:
+def _mean(part: str, name: str, values: Array, level: float, weights: Array | None = None, p: float = np.nan) -> _Row:
     """Compute a mean over queries and its interval."""
-    low, high = _ends(t_test(values, weights), values.size, confidence) if values.size >= FEWEST else (np.nan, np.nan)
+    low, high = _ends(t_test(values, weights), values.size, level) if values.size >= FEWEST else (np.nan, np.nan)
     return part, name, weighted_mean(values, weights), low, high, values.size, p
 
 
-def _of_systems(systems: Mapping[str, Run], both: pl.DataFrame, metric: Metric, confidence: float) -> list[_Row]:
+def _of_systems(systems: Mapping[str, Run], both: pl.DataFrame, metric: Metric, level: float) -> list[_Row]:
     """Compute the leniency of the judge to each system, and the difference for each pair of systems."""
     leniency: dict[str, Array] = {}
     for name, system in systems.items():
         with check.naming(name):
             run = trec.run_frame(system)
             graded = (both.rename({grader: "grade"}) for grader in ("judge", "people"))
-            judge, people = (metric.of(*trec.judge(run, qrels, all_topics=True)) for qrels in graded)
+            judge, people = (metric.of(*trec.join(run, qrels, all_topics=True)) for qrels in graded)
             leniency[name] = judge - people
             require_scored(metric, leniency[name])
-    rows = [_mean("leniency", name, values[~np.isnan(values)], confidence) for name, values in leniency.items()]
+    rows = [_mean("leniency", name, values[~np.isnan(values)], level) for name, values in leniency.items()]
     pairs = {}
     for one, other in itertools.combinations(leniency, 2):
         difference = leniency[one] - leniency[other]
@@ -217,4 +231,4 @@ def _of_systems(systems: Mapping[str, Run], both: pl.DataFrame, metric: Metric, 
         favoured = difference.sum() >= 0.0
         pairs[f"{one} over {other}" if favoured else f"{other} over {one}"] = difference if favoured else -difference
     p = holm([t_test(values).p if values.size >= FEWEST else 1.0 for values in pairs.values()]).tolist()
-    return rows + [_mean("favour", name, pairs[name], confidence, p=p[k]) for k, name in enumerate(pairs)]
+    return rows + [_mean("favour", name, pairs[name], level, p=p[k]) for k, name in enumerate(pairs)]

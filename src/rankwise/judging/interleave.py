@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.compiling import kernel
 from rankwise.stream import Stream, philox_word
 
@@ -33,13 +33,14 @@ class Interleaved(NamedTuple):
     """The ranking that each document is from, "a" or "b"; None where a click says nothing about either."""
 
 
+@moved.renamed("rw.judging.interleave")
 def interleave(
-    a: Sequence[Any], b: Sequence[Any], *, k: int = 10, key: str | int, seed: int = 0, method: str = "team_draft"
+    a: Sequence[Any], b: Sequence[Any], *, cutoff: int = 10, key: str | int, seed: int = 0, method: str = "team_draft"
 ) -> Interleaved:
-    """Return a list of ``k`` documents from two rankings, to be shown to a user.
+    """Return a list of ``cutoff`` documents from two rankings, to be shown to a user.
 
     ``key`` is the id of the impression, as text (7 and "7" are the same). Key and seed alone decide the coins, on any
-    machine: a log needs neither lists nor teams, :func:`rankwise.interleaving` rebuilds them. In a *team draft*
+    machine: a log needs neither lists nor teams, :func:`rankwise.judging.interleaving` rebuilds them. In a *team draft*
     (Radlinski et al. 2008) each ranking in turn chooses its first document that is not in the list yet; a coin decides
     who begins whenever both have chosen equally often. *Balanced* (Joachims 2002) merges by rank, with one coin. A
     click counts for neither where both rankings begin alike, and after one of them has run out of documents.
@@ -53,13 +54,13 @@ def interleave(
         if isinstance(ranking, str) or len(set(ranking)) < len(ranking):
             what = "a ranking must be a list of different documents, the best first"
             raise check.error(what, got=repr(ranking)[:80])
-    first, second = (list(ranking)[: check.integer("k", k, least=1)] for ranking in (a, b))
+    first, second = (list(ranking)[: check.integer("cutoff", cutoff, least=1)] for ranking in (a, b))
     documents = list(dict.fromkeys([*first, *second]))
     codes = {document: code for code, document in enumerate(documents)}
     offsets = (np.array([0, len(part)]) for part in (documents, first, second))
     lists = TwoLists(np.array([codes[one] for one in second], np.int64), *offsets)
-    shown, teams = np.empty(k, np.int64), np.empty(k, np.int64)
-    size = merge(lists, 0, k, draw_coins([str(key)], seed)[0], method == "team_draft", shown, teams)
+    shown, teams = np.empty(cutoff, np.int64), np.empty(cutoff, np.int64)
+    size = merge(lists, 0, cutoff, draw_coins([str(key)], seed)[0], method == "team_draft", shown, teams)
     return Interleaved(
         [documents[code] for code in shown[:size]], [{A: "a", B: "b"}.get(team) for team in teams[:size].tolist()]
     )

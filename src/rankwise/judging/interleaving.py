@@ -1,29 +1,31 @@
 """Which of two rankings users prefer, by their clicks on interleaved lists."""
 
 import contextlib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from rankwise import check
-from rankwise.arrays import Array
+from rankwise import check, moved
+from rankwise.arrays import Array, Json
 from rankwise.check.parameters import AtLeast, Option, Within
 from rankwise.clicks.logs.log import Log
-from rankwise.clicks.logs.reading import Source, opened, typed_columns
+from rankwise.clicks.logs.reading import Source, open_log, typed_columns
 from rankwise.clicks.positions.bias import Bias
 from rankwise.compiling import kernel
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import ranked, run_frame
-from rankwise.judging import betting
+from rankwise.judging import anytime_test
 from rankwise.judging.interleave import METHODS, A, B, TwoLists, draw_coins, merge
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, VERMILLION, figure
+from rankwise.statistics.figures.drawing import BLUE, VERMILLION, canvas
+from rankwise.statistics.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Rankings = Run | Mapping[str, Sequence[Any]]
 """A run, or the documents of each query in the order of their ranks."""
@@ -33,8 +35,9 @@ _PAIR = ["query", "document"]
 _MOST = 24  # documents of lists whose outcomes are enumerated
 
 
+@moved.renamed("rw.judging.Interleaving")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Interleaving(tables.Printed):
+class Interleaving(Result):
     """The preference of users between rankings a and b; made by :func:`interleaving`."""
 
     preference: float
@@ -49,9 +52,9 @@ class Interleaving(tables.Printed):
     """The credit of a less that of b for each unit: an impression, or the first of a user."""
     scale: float
     """The largest possible credit."""
-    sequential: betting.Sequential
+    sequential: anytime_test.Sequential
     credit: str
-    unit: str
+    by: str
     notes: tuple[str, ...]
     dependent: bool = False
     """Whether credits of neighbouring units evidently depend on each other, so that level and interval do not hold."""
@@ -59,7 +62,7 @@ class Interleaving(tables.Printed):
     def traffic(self, effect: float, *, power: float = 0.8) -> int:
         """Return how many units show a preference of ±``effect``, by the spread of credits so far."""
         ties = 1.0 - float(np.mean((self.credits / self.scale) ** 2))
-        return betting.traffic(effect / self.scale, ties=ties, power=power, level=self.sequential.level)
+        return anytime_test.traffic(effect / self.scale, ties=ties, power=power, level=self.sequential.level)
 
     @property
     def sentence(self) -> str:
@@ -67,22 +70,22 @@ class Interleaving(tables.Printed):
         if self.decided:
             better = "a" if self.interval[0] >= 0.0 else "b"
             if self.dependent:
-                return f"Not sure: the e-value decides for {better}, but {self.unit}s depend on each other."
-            return f"Users prefer {better}: decided after {self.sequential.decided_after:,} {self.unit}s."
+                return f"Not sure: the e-value decides for {better}, but {self.by}s depend on each other."
+            return f"Users prefer {better}: decided after {self.sequential.decided_after:,} {self.by}s."
         if not 0.0 < abs(self.preference) * self.scale < np.mean(self.credits**2):
             return "Not decided."
         size = tables.number(self.preference, signed=True)
-        return f"Not decided: {self.traffic(self.preference):,} {self.unit}s would show {size} with a power of 80%."
+        return f"Not decided: {self.traffic(self.preference):,} {self.by}s would show {size} with a power of 80%."
 
     def table(self) -> tables.Table:
         """Return a table of one row, with notes."""
-        once = self.unit == "impression"
+        once = self.by == "impression"
         counts = [f"{np.count_nonzero(np.sign(self.credits) == sign):,}" for sign in (1, 0, -1)]
         columns = {
             "preference": tables.number(self.preference, signed=True),
             f"{self.sequential.level:.0%} interval": tables.interval(*self.interval, signed=True),
             "e-value": f"{self.e_value:,.3g}",
-            f"{self.unit}s": f"{self.credits.size:,}",
+            f"{self.by}s": f"{self.credits.size:,}",
             **dict(zip(("for a", "ties", "for b"), counts, strict=True)),
         }
         against = (
@@ -93,13 +96,33 @@ class Interleaving(tables.Printed):
         notes = (preference, against, *self.notes, self.sentence)
         return tables.Table(header=tuple(columns), rows=(tuple(columns.values()),), align="r" * 7, notes=notes)
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw preference, interval and e-value as they changed over the last 95% of the log: .png, .svg or .pdf."""
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per look at the log: units so far, mean credit, ends of its interval, and e-value."""
+        sequential = self.sequential
+        units = sequential.looks
+        return pl.DataFrame(
+            {
+                "units": units,
+                "preference": np.cumsum(self.credits)[units - 1] / units,
+                "low": self.scale * sequential.low,
+                "high": self.scale * sequential.high,
+                "e_value": np.exp(sequential.evidence[units - 1].clip(-700.0, 700.0)),
+            }
+        )
+
+    def to_dict(self) -> Json:
+        """Return the outcome as JSON-serializable data."""
+        names = ("preference", "interval", "e_value", "decided", "dependent", "credit", "unit", "notes", "sentence")
+        facts = {name: getattr(self, name) for name in names}
+        return facts | {"level": self.sequential.level, "units": self.credits.size}
+
+    def figure(self) -> "Figure":
+        """Draw preference, interval and e-value as they changed over the last 95% of the log."""
         sequential, level = self.sequential, self.sequential.level
         late = sequential.looks >= 0.05 * self.credits.size
         looks, ends = sequential.looks[late], (self.scale * end[late] for end in (sequential.low, sequential.high))
         units = np.unique(np.linspace(looks[0], looks[-1], 500).astype(np.int64))
-        with figure(path, 7.2, 4.6, force=force) as drawing:
+        with canvas(7.2, 4.6) as drawing:
             top, bottom = drawing.subplots(2, 1, sharex=True, height_ratios=[3, 2])
             top.fill_between(looks, *ends, color=BLUE, alpha=0.18, linewidth=0)
             top.plot(units, np.cumsum(self.credits)[units - 1] / units, color=BLUE, linewidth=1.5)
@@ -108,18 +131,19 @@ class Interleaving(tables.Printed):
             top.set_title(self.sentence, loc="left", fontweight="bold")
             bottom.plot(units, np.exp(sequential.evidence[units - 1].clip(-700.0, 700.0)), color=BLUE, linewidth=1.5)
             bottom.axhline(1.0 / (1.0 - level), color=VERMILLION, linewidth=1.0, linestyle="--", label="decided")
-            bottom.set(ylabel="e-value", xlabel=f"{self.unit}s", yscale="log")
+            bottom.set(ylabel="e-value", xlabel=f"{self.by}s", yscale="log")
             bottom.xaxis.set_major_formatter("{x:,.0f}")
             bottom.legend(loc="upper left")
-        return Path(path)
+        return drawing
 
 
+@moved.renamed("rw.judging.interleaving")
 def interleaving(
     log: Source | Log,
     a: Rankings | None = None,
     b: Rankings | None = None,
     *,
-    k: Annotated[int, AtLeast(1), "Number of documents of a list.", Option(metavar="N")] = 10,
+    cutoff: Annotated[int, AtLeast(1), "Number of documents of a list.", Option(metavar="K")] = 10,
     seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
     method: Annotated[str, "How lists were interleaved.", Option(metavar="team_draft|balanced")] = "team_draft",
     credit: Annotated[str, "What an impression counts.", Option(metavar="sign|clicks|debiased")] = "sign",
@@ -130,8 +154,9 @@ def interleaving(
 
     ``log`` is a CSV or Parquet file or a table, in the order of time, with a row for each document that was shown and
     columns ``key``, ``query``, ``document``, ``clicked``, optionally ``user`` and ``position`` (from 1, to check it).
-    Lists are rebuilt from the key, as :func:`rankwise.interleave` made them with ``k``, ``seed`` and ``method``, and
-    the rankings ``a`` and ``b``: runs, or dictionaries of lists. Without rankings a column ``team`` has a, b or none.
+    Lists are rebuilt from the key, as :func:`rankwise.judging.interleave` made them with ``cutoff``, ``seed`` and
+    ``method``, and the rankings ``a`` and ``b``: runs, or dictionaries of lists. Without rankings a column ``team`` has
+    a, b or none.
 
     ``credit`` of an impression is the "sign" of clicks on documents of a less those of b, their number ("clicks"), or
     "debiased": an unbiased estimate of the clicks that a alone would get less those of b alone. A click then counts
@@ -161,16 +186,14 @@ def interleaving(
     if (a is None) != (b is None) or (a is None and bias is not None):
         raise check.error("both rankings are needed", got="one or none", hint="pass them as a= and b=")
     rows, notes = _read(log, teams=a is None), []
-    scale = 1.0 if credit == "sign" else float((k + 1) // 2)
+    scale = 1.0 if credit == "sign" else float((cutoff + 1) // 2)
     if a is not None and b is not None:
-        pairs, lists = _lists(a, b, check.integer("k", k, least=1))
+        pairs, lists = _lists(a, b, check.integer("cutoff", cutoff, least=1))
         if bias is not None:
             curve = bias if isinstance(bias, Bias) else Bias.known(bias)
-            pairs, scale, cutoff = _weighted(pairs, lists, k, curve, draft)
-            notes.append(
-                f"Clicks up to position {cutoff}: interleaving always shows the documents that both have there."
-            )
-        rows = _rebuilt(rows, pairs, lists, k, seed, draft)
+            pairs, scale, last = _weighted(pairs, lists, cutoff, curve, draft)
+            notes.append(f"Clicks up to position {last}: interleaving always shows the documents that both have there.")
+        rows = _rebuilt(rows, pairs, lists, cutoff, seed, draft)
     else:
         rows = rows.with_columns(weight=pl.col("team").replace_strict({"a": 1.0, "b": -1.0}, default=0.0))
     weight = pl.col("weight")
@@ -187,10 +210,10 @@ def interleaving(
         units = first
     amounts = np.sign(units["credit"].to_numpy()) if credit == "sign" else units["credit"].to_numpy()
     if not 0.0 <= np.abs(amounts).max(initial=-1.0) <= scale * (1.0 + 1e-9):
-        got = f"{units.height:,} of them, credits up to {np.abs(amounts).max(initial=0.0):g}, k={k}"
+        got = f"{units.height:,} of them, credits up to {np.abs(amounts).max(initial=0.0):g}, cutoff={cutoff}"
         raise check.error(f"a preference needs impressions whose lists differ, with credits up to {scale:g}", got=got)
-    sequential = betting.confidence_sequence(np.clip(amounts / scale, -1.0, 1.0), level)
-    dependent = betting.dependence(amounts) > betting.DEPENDENT
+    sequential = anytime_test.confidence_sequence(np.clip(amounts / scale, -1.0, 1.0), level)
+    dependent = anytime_test.dependence(amounts) > anytime_test.DEPENDENT
     if dependent:
         returns = "visitors return, or preferences drift" if unit == "impression" else "preferences drift"
         what = f"credits of neighbouring {unit}s go together beyond chance: {returns}, and the interval does not hold"
@@ -198,7 +221,7 @@ def interleaving(
             "log a column `user`, of which the first impression counts" if unit == "impression" else "compare periods"
         )
         notes.append(f"{what[0].upper()}{what[1:]}.")
-        warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=2)
+        check.warn(what, hint=hint, stacklevel=3)
     return Interleaving(
         preference=float(amounts.mean()),
         interval=(scale * float(sequential.low[-1]), scale * float(sequential.high[-1])),
@@ -208,7 +231,7 @@ def interleaving(
         scale=scale,
         sequential=sequential,
         credit=credit,
-        unit=unit,
+        by=unit,
         notes=tuple(notes),
         dependent=dependent,
     )
@@ -217,7 +240,7 @@ def interleaving(
 def _read(log: Source, *, teams: bool) -> pl.DataFrame:
     """Read the rows of a log, with the number of their impression, user (null where there is none) and position."""
     with contextlib.ExitStack() as stack:
-        rows = opened(log, _ROLES, stack, optional=("user", "position", "query" if teams else "team"))
+        rows = open_log(log, _ROLES, stack, optional=("user", "position", "query" if teams else "team"))
         columns, problems = typed_columns(rows.frame.collect_schema())
         if teams:
             columns["team"] = pl.col("team").cast(pl.String).replace("", None)
@@ -264,8 +287,8 @@ def _weighted(pairs: pl.DataFrame, lists: TwoLists, k: int, bias: Bias, draft: b
     """Return pairs with what a click counts, the largest possible credit, and how many positions count."""
     theta = bias.alpha[:k]
     if theta.size < k or not (theta > 0.0).all() or bias.beta.any() or k > _MOST:
-        what = f"debiased credit needs a bias without trust (beta), above 0 at all k positions, at most {_MOST}"
-        raise check.error(what, got=f"k={k}, {bias!r}")
+        what = f"debiased credit needs a bias without trust (beta), above 0 up to the cutoff, which is at most {_MOST}"
+        raise check.error(what, got=f"cutoff={k}, {bias!r}")
     shown, seen = np.zeros(pairs.height), np.zeros(pairs.height)
     _fill_exposure(lists, k, draft, theta, shown, seen)
     ranks = [pairs[name].fill_null(k).to_numpy() for name in ("rank", "rank_b")]
@@ -292,7 +315,7 @@ def _rebuilt(rows: pl.DataFrame, pairs: pl.DataFrame, lists: TwoLists, k: int, s
         what = "the log must show the lists that are rebuilt from its keys"
         got = f"{wrong.sum():,} of {rows.height:,} documents not in their list, or at another position"
         where = f"key {row['impression']!r}, document {row['document']!r}"
-        hint = "`set k=…`, `seed=…`, `method=…` and the rankings as they were when lists were shown"
+        hint = "`set cutoff=…`, `seed=…`, `method=…` and the rankings as they were when lists were shown"
         raise check.error(what, got=got, where=where, hint=hint)
     return rows if "weight" in pairs.columns else rows.with_columns(weight=signs)
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check, files
+from rankwise import check
 from rankwise.arrays import Array
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.evaluation import judged
@@ -17,12 +17,13 @@ from rankwise.evaluation.systems import Run
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.statistics import tables
+from rankwise.statistics.result import Result
 from rankwise.statistics.sampled import discounted, judge_errors
 from rankwise.stream import Stream, hashed_ids
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Plan:
+class Plan(Result):
     """Documents to judge, with the probability that each of them had; made by :func:`plan`."""
 
     documents: pl.DataFrame
@@ -39,11 +40,21 @@ class Plan:
 
     def write(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the documents to a .csv file."""
-        with files.replacing(files.check_writable(path, force=force), force=force) as new:
-            new.write_text(tables.as_csv(self.documents), encoding="utf-8")
-        return Path(path)
+        return self.save(path, force=force)
 
-    def __repr__(self) -> str:
+    def table(self) -> tables.Table:
+        """Return the spread of the judge's errors by its grade, with the numbers of documents below."""
+        rows = tuple((grade, tables.number(spread, 2)) for grade, spread in self.spreads.items())
+        header = ("the judge's grade", "spread of its errors")
+        return tables.Table(header=header, rows=rows, align="rr", notes=tuple(self.sentence.splitlines()))
+
+    def to_text(self, **_: Any) -> str:
+        """Return the sentence."""
+        return self.sentence
+
+    @property
+    def sentence(self) -> str:
+        """How many documents are to be judged, and what is known of the judge."""
         new = self.documents.filter(pl.col("grade").is_null())
         queries = tables.count(new["query"].n_unique(), "query", "queries")
         spreads = ", ".join(f"{grade}: {spread:.2f}" for grade, spread in self.spreads.items())

@@ -2,22 +2,21 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, grammar, registry
-from rankwise.arrays import Array, Offsets, codes_in_queries, read_only
-from rankwise.data.columns import check_name
+from rankwise.arrays import Array, Column, Keywords, Offsets, read_only, rows_of
+from rankwise.check.parameters import AtLeast, OneOf, Within, check_declared
+from rankwise.data import columns as table
+from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.gains import NO_CUTOFF, label_error, longest
-from rankwise.metrics.order import TIES
+from rankwise.metrics.sorting import TIES
 from rankwise.threads import Kernel, over_queries
-
-if TYPE_CHECKING:
-    from rankwise.data.dataset import RankingDataset
 
 KernelCall = tuple[Kernel, *tuple[object, ...]]
 """A kernel and its arguments."""
@@ -30,8 +29,9 @@ _LOSS = "loss"  # the entry of a training history beside metrics
 class Metric(ABC):
     """A metric: a value that prints as its name and is called with scores; larger is better.
 
-    ``metric(scores, labels, offsets)`` returns one number per query; NaN for a query that is skipped, which means leave
-    out. A score of −inf marks a document that was not retrieved: it has no rank, but belongs to its query.
+    ``metric.of(scores, data)`` returns one number per query of a data set, and ``metric(scores, labels, offsets)`` of
+    arrays; NaN for a query that is skipped, which means leave out. A score of −inf marks a document that was not
+    retrieved: it has no rank, but belongs to its query.
 
     A custom metric is a function with these arguments and this result. It is accepted wherever a metric is named: by
     ``evaluate``, ``compare``, ``tune``, ``AutoRanker``, ``Spec``, ``metrics=`` of rankers (where the first one decides
@@ -69,6 +69,22 @@ class Metric(ABC):
     >>> rw.evaluate(data.features[:, 0], data, [Found(), Found(depth=2)]).mean
     {'found': 0.3333333333333333, 'found(depth=2)': 0.6666666666666666}
 
+    A subclass declares the columns of the data that it :attr:`reads`, and those that it :attr:`accepts`. ``values``
+    gets them by name, beside labels and offsets. A metric that needs a column is refused on data without it.
+
+    >>> class Expected(rw.Metric):
+    ...     name = "expected"
+    ...     reads = ("labels", "relevance_probabilities")
+    ...
+    ...     def values(self, scores, labels, offsets, relevance_probabilities):
+    ...         first = [start + np.argmax(scores[start:end]) for start, end in pairwise(offsets)]
+    ...         return relevance_probabilities[first]
+    >>> judged = data.with_(relevance_probabilities=[0.9, 0.1, 0.2, 0.7, 0.0])
+    >>> Expected().of(judged.features[:, 0], judged)
+    array([0.1, 0.7, 0. ])
+    >>> Expected()([2.0, 1.0], [1, 0], [0, 2], relevance_probabilities=[0.3, 0.4])
+    array([0.3])
+
     A saved model holds the name and no code: to resume its training, pass the metric again, or register it
     (:func:`rankwise.register`).
     """
@@ -79,6 +95,12 @@ class Metric(ABC):
     """Whether it counts something, so that the total over all queries is reported rather than the mean."""
     bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     """The lowest and the highest possible value."""
+    reads: ClassVar[tuple[str, ...]] = ("labels",)
+    """The columns of the data that it measures by and needs, ``more_labels.purchase`` for labels by name."""
+    accepts: ClassVar[tuple[str, ...]] = ()
+    """The columns that change something where the data have them; in :meth:`values` they have a default."""
+    source: ClassVar[str] = ""
+    """How data get the columns that it reads: the hint of an error."""
 
     def __call__(
         self,
@@ -87,24 +109,42 @@ class Metric(ABC):
         offsets: ArrayLike,
         judged: ArrayLike | None = None,
         document_rewards: ArrayLike | None = None,
+        **columns: ArrayLike | Mapping[str, ArrayLike] | None,
     ) -> Array:
         """Return one number per query.
 
-        ``judged`` is 1 for a judged document, 0 for one that was not judged, and −1 for one that was pooled but not
-        judged; by default all were judged. Most metrics treat unjudged documents as not relevant.
-        ``document_rewards`` are those of :class:`rankwise.metrics.Reward`, which reads them instead of labels.
+        ``columns`` are those of a data set (see :class:`rankwise.RankingDataset`); columns that the metric neither
+        reads nor accepts change nothing. Most metrics treat unjudged documents (``judged``) as not relevant.
         """
-        checked = read_only(check.offsets(offsets, np.asarray(labels).size))
-        columns = read_only(check.scores(scores, checked)), read_only(check.labels(labels, checked))
-        return check.metric_values(f"values of the metric {self}", self.values(*columns, checked), checked.size - 1)
+        for name in columns:
+            if name not in table.names():
+                raise check.unexpected(str(self), name, check.suggestion(name, table.names()).rstrip("?"))
+        given: Keywords = {"judged": judged, "document_rewards": document_rewards, **columns}
+        read = {name: given[name] for name in given.keys() & _columns_of(self)}
+        return self.of(scores, RankingDataset(np.empty((np.asarray(labels).size, 0)), labels, offsets, **read))
 
-    def of(self, scores: ArrayLike, data: "RankingDataset") -> Array:
+    def of(self, scores: ArrayLike, data: RankingDataset) -> Array:
         """Return one number per query of a data set, from all columns that the metric reads."""
-        return self(scores, data.labels, data.offsets, data.judged, data.document_rewards)
+        columns: Keywords = {}
+        for name in (*self.reads, *self.accepts):
+            column = table.column_of(data, name)
+            if column is not None:
+                columns[name] = column
+            elif name in self.reads:
+                hint = f"{self.source}; or `set {name}=…`" if self.source else f"`set {name}=…`"
+                raise check.error(f"{self} reads {name}", got=f"data without {name}", hint=hint)
+        columns.pop("labels", None)  # which every metric gets
+        checked = read_only(check.scores(scores, data.offsets, data.query_ids))
+        values = self.values(checked, data.labels, data.offsets, **table.nested(columns))
+        return check.metric_values(self, values, data.n_queries, data.query_ids)
 
     @abstractmethod
-    def values(self, scores: Array, labels: Array, offsets: Offsets) -> ArrayLike:
-        """Return one number per query, larger is better, NaN for those that are skipped."""
+    def values(self, scores: Array, labels: Array, offsets: Offsets, *args: Any, **columns: Any) -> ArrayLike:
+        """Return one number per query, larger is better, NaN for those that are skipped.
+
+        ``columns`` are those that it reads, and those that it accepts and the data have; labels by name are the mapping
+        ``more_labels``.
+        """
 
     def __str__(self) -> str:
         options = grammar.arguments(self) if is_dataclass(self) else ""
@@ -121,18 +161,10 @@ class RankMetric(Metric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     of_every_query: ClassVar[bool] = False
     """Whether it is defined for queries without relevant documents too; ``empty`` cannot be set then."""
-    sees_judged: ClassVar[bool] = False
-    """Whether unjudged documents differ from those that are not relevant."""
-    sees_strata: ClassVar[bool] = False
-    """Whether a judged document stands for others of its stratum."""
-    reads_rewards: ClassVar[bool] = False
-    """Whether it measures rewards of documents instead of labels."""
-    reads_aspects: ClassVar[bool] = False
-    """Whether it measures labels by name, one for each aspect of a query, instead of labels."""
 
-    cutoff: int | None = None
+    cutoff: Annotated[int | None, AtLeast(1)] = None
     """The last rank that counts; None for all ranks."""
-    ties: str = "average"
+    ties: Annotated[str, OneOf(TIES, "way to treat ties")] = "average"
     """Equal scores: the exact "average" over all orders, the "row" order, or the "worst" or "best" order."""
     empty: str | int = "skip"
     """Value of a query without relevant documents: "skip" (NaN, left out of means), 0 or 1."""
@@ -140,69 +172,38 @@ class RankMetric(Metric):
     """Name of the labels in ``more_labels`` of a data set that it reads; None for ``labels``."""
 
     def __post_init__(self) -> None:
+        check_declared(self)
         if self.cutoff is not None:
-            object.__setattr__(self, "cutoff", check.integer("cutoff", self.cutoff, least=1))
-        check.choice("way to treat ties", self.ties, TIES)
+            object.__setattr__(self, "cutoff", int(self.cutoff))
         if isinstance(self.empty, bool) or self.empty not in ("skip", 0, 1):
             raise check.error("empty must be skip, 0 or 1", got=repr(self.empty))
         if self.of_every_query and self.empty != "skip":
             what = f"{self.name} is defined for every query, with relevant documents or without"
             raise check.error(what, got=f"empty={self.empty!r}", hint="leave empty out")
         if self.label is not None:
-            check_name("more_labels", self.label)
-            if self.reads_rewards:
+            table.check_name("more_labels", self.label)
+            if "labels" not in self.reads:
                 raise check.error(f"{self.name} reads no labels", got=f"label={self.label}", hint="leave label out")
+            # Who judged labels, and how documents were drawn for that, says nothing about labels by name.
+            named = tuple(f"more_labels.{self.label}" if name == "labels" else name for name in self.reads)
+            object.__setattr__(self, "reads", named)
+            object.__setattr__(self, "accepts", ())
 
-    def __call__(
-        self,
-        scores: ArrayLike,
-        labels: ArrayLike,
-        offsets: ArrayLike,
-        judged: ArrayLike | None = None,
-        document_rewards: ArrayLike | None = None,
-        strata: ArrayLike | None = None,
-    ) -> Array:
-        """Return one number per query; arrays of the right type are checked by the kernel alone."""
+    def values(self, scores: Array, labels: Array, offsets: Offsets, *args: Any, **columns: Any) -> Array:
+        """Return one number per query, computed by the kernel."""
         if self.label is not None:
-            hint = f"use metric.of(scores, data), or `leave label={self.label} out`"
-            raise check.error(f"{self} reads labels by name, from a data set", got="an array of labels", hint=hint)
-        n_docs = np.asarray(labels).size
-        checked = read_only(check.offsets(offsets, n_docs))
-        columns = _column(scores, checked, check.scores), _column(labels, checked, check.labels)
-        out = np.empty(checked.size - 1)
+            labels = columns.pop("more_labels")[self.label]
+        out = np.empty(offsets.size - 1)
         cutoff = NO_CUTOFF if self.cutoff is None else self.cutoff
         empty = 0.0 if self.of_every_query else np.nan if self.empty == "skip" else float(self.empty)
-        kernel, *arguments = self._kernel(longest(checked))
-        if self.sees_judged:
-            arguments.append(np.ones(n_docs, np.int8) if judged is None else check.judged(judged, columns[1], checked))
-        if self.sees_strata:
-            ids = None if strata is None else check.identifiers("strata", strata, n_docs, "document")
-            arguments.append(np.zeros(n_docs, np.int64) if ids is None else codes_in_queries(ids, checked))
-        if self.reads_rewards:
-            if document_rewards is None:
-                hint = "measure data that have them, as rw.clicks.targets makes, or pass document_rewards=…"
-                raise check.error(f"{self} adds up document_rewards", got="documents without rewards", hint=hint)
-            arguments.append(check.document_rewards(document_rewards, checked))
-        settings = (read_only(value) if isinstance(value, np.ndarray) else value for value in arguments)
-        over_queries(kernel, checked, *columns, cutoff, TIES[self.ties], *settings, empty, out)
+        kernel, *settings = self._kernel(longest(offsets))
+        settings += self._columns(offsets, **columns)
+        arguments = (scores, labels, cutoff, TIES[self.ties], *settings)
+        arrays = (read_only(value) if isinstance(value, np.ndarray) else value for value in arguments)
+        over_queries(kernel, read_only(offsets), *arrays, empty, out)
         if np.isposinf(out).any():
-            check.scores(columns[0], checked)
-            raise self._label_error(columns[1], checked)
+            raise self._label_error(labels, offsets)
         return out
-
-    def of(self, scores: ArrayLike, data: "RankingDataset") -> Array:
-        """Return one number per query of a data set, from all columns that the metric reads."""
-        if self.label is not None:  # every document has a label of that name: all were judged
-            metric, labels = with_labels(self, data)
-            return metric(scores, labels, data.offsets)
-        if self.sees_strata and data.strata is None and data.inclusion_probabilities is not None:
-            what, hint = f"{self} needs the strata of a sample", "set strata=…; documents of one were drawn alike"
-            raise check.error(what, got="inclusion probabilities alone", hint=hint)
-        return self(scores, data.labels, data.offsets, data.judged, data.document_rewards, data.strata)
-
-    def values(self, scores: Array, labels: Array, offsets: Offsets) -> Array:
-        """Return one number per query."""
-        return self(scores, labels, offsets)
 
     def __matmul__(self, cutoff: int) -> Self:
         """``metric @ 10`` is the metric with a cutoff of 10."""
@@ -221,6 +222,10 @@ class RankMetric(Metric):
     def _kernel(self, longest: int) -> KernelCall:
         """Return the kernel, and its further arguments for queries of up to ``longest`` documents."""
 
+    def _columns(self, offsets: Offsets, **columns: Any) -> tuple[Column, ...]:
+        """Return the arguments of the kernel after those of :meth:`_kernel`: the columns that the metric reads."""
+        return tuple(columns.values())
+
     def _label_error(self, labels: Array, offsets: Offsets) -> ValueError:
         """Return the error that names a label without a gain."""
         return label_error(labels, offsets, getattr(self, "gain", "linear"))
@@ -230,12 +235,8 @@ class RankMetric(Metric):
 class BinaryMetric(RankMetric):
     """A metric for which a document is either relevant or not."""
 
-    relevant: float = 1
+    relevant: Annotated[float, Within(0.0, 1e300, open=True)] = 1
     """The lowest label that counts as relevant."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("relevant", self.relevant, least=0.0, most=1e300, open_ends=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -245,7 +246,7 @@ class FunctionMetric(Metric):
     name: ClassVar[str] = "function"
     function: MetricFunction
 
-    def values(self, scores: Array, labels: Array, offsets: Offsets) -> ArrayLike:
+    def values(self, scores: Array, labels: Array, offsets: Offsets, *args: Any, **columns: Any) -> ArrayLike:
         """Call the function."""
         return self.function(scores, labels, offsets)
 
@@ -256,20 +257,20 @@ class FunctionMetric(Metric):
     __repr__ = __str__
 
 
-def with_labels(metric: Metric, data: "RankingDataset") -> tuple[Metric, Array]:
-    """Return the metric as a function of arrays, and the labels of a data set that it reads."""
-    if isinstance(metric, RankMetric) and metric.label is not None:
-        return replace(metric, label=None), data.labels_of(metric.label)
-    if not isinstance(metric, RankMetric) or not metric.reads_aspects:
-        return metric, data.labels
+def lists_for(
+    metrics: Iterable[Metric], data: RankingDataset, queries: NDArray[np.int64] | None = None
+) -> RankingDataset:
+    """Return the columns that metrics read, of these queries, which may be repeated: data without features."""
+    read = {"labels"}.union(*map(_columns_of, metrics))
+    numbers = np.arange(data.n_queries) if queries is None else queries
+    rows, offsets = rows_of(numbers, data.offsets)
+    columns = table.take(data, rows, numbers, leave_out=set(table.names()) - read)
+    return RankingDataset(np.empty((offsets[-1], 0)), offsets=offsets, **columns)
 
-    def of_data(scores: Array, labels: Array, offsets: Offsets) -> Array:  # noqa: ARG001
-        if not np.array_equal(offsets, data.offsets):
-            what, hint = f"{metric} is computed for a whole data set", "choose by another metric, such as ndcg@10"
-            raise check.error(what, got="a part of its queries", hint=hint)
-        return metric.of(scores, data)
 
-    return FunctionMetric(of_data), data.labels
+def _columns_of(metric: Metric) -> set[str]:
+    """Return the names of the columns that a metric reads or accepts."""
+    return {name.partition(".")[0] for name in (*metric.reads, *metric.accepts)} - {"labels"}
 
 
 def checked_name(metric: Metric, lookup: Callable[[str], Metric | None]) -> Metric:
@@ -277,6 +278,9 @@ def checked_name(metric: Metric, lookup: Callable[[str], Metric | None]) -> Metr
 
     ``lookup`` returns the metric that has a name already.
     """
+    for column in _columns_of(metric) - {*table.names()}:
+        hint = check.suggestion(column, table.names()).rstrip("?")
+        raise check.error("a metric reads columns of a data set", got=repr(column), hint=hint)
     name = str(metric) if hasattr(metric, "name") else ""
     if not name.isprintable() or not name or name.startswith("<"):
         raise check.error(
@@ -312,11 +316,3 @@ def require_scored(metric: object, values: Array, weights: Array | None = None) 
             got=f"{values.size:,} queries without a relevant document (or of weight 0)",
             hint="check the labels; or give such queries a value, as in ndcg(empty=0)@10; rewards have reward@10",
         )
-
-
-def _column(values: ArrayLike, offsets: Offsets, full_check: Callable[..., Array]) -> Array:
-    """Return one float64 per document; arrays of the right type are checked by the kernel, others here."""
-    array = np.asarray(values)
-    if array.dtype != np.float64 or array.shape != (offsets[-1],):
-        array = full_check(array, offsets)
-    return read_only(array)

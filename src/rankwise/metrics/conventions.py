@@ -83,7 +83,7 @@ def conventions(library: str) -> Keywords:
     ``library`` is lightgbm, xgboost, catboost, sklearn or trec_eval, or rankwise, which changes nothing. For other
     metrics ``rw.metric("ap@10", conventions=library)`` sets those of the options that the metric has. trec_eval orders
     documents with equal scores by their id, descending; metrics see no ids, so the rows must be in that order, as
-    :func:`rankwise.judge` puts them.
+    :func:`rankwise.trec.join` puts them.
 
     >>> from rankwise.metrics import metric
     >>> metric("ndcg@10", **conventions("catboost"))

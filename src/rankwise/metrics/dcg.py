@@ -5,16 +5,16 @@ each tied document gets the mean weight of the group's ranks, ranks beyond the c
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from rankwise import check
 from rankwise.arrays import Array
+from rankwise.check.parameters import Within
 from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.gains import Gain, checked_gain, discounts, gain_rule, ideal_sum, relevance_rule
-from rankwise.metrics.query import buffers_for, open_query, rank, sum_over_ranks
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank, sum_over_ranks
 
 PLAIN, BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT = 0, 1, 2, 3, 4
 
@@ -66,12 +66,8 @@ class RBP(BinaryMetric):
     """
 
     name: ClassVar[str] = "rbp"
-    p: float = 0.8
+    p: Annotated[float, Within(0.0, 1.0, open=True)] = 0.8
     """Probability that a reader continues to the next rank: 0.8 for the first page, 0.95 for patient readers."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("p", self.p, least=0.0, most=1.0, open_ends=True)
 
     def _weights(self, longest: int) -> Array:
         weights: Array = (1.0 - self.p) * self.p ** np.arange(float(longest))

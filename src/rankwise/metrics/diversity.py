@@ -7,15 +7,15 @@ rank gets the document that adds most, and of equal ones that with the last id, 
 """
 
 import math
-import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Offsets, read_only
+from rankwise.arrays import Array, Column, Ids, Offsets, read_only
+from rankwise.check.parameters import Within
 from rankwise.compiling import kernel
 from rankwise.data.leakage import suspects
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
@@ -23,9 +23,6 @@ from rankwise.metrics.err import cascade
 from rankwise.metrics.gains import NO_CUTOFF, discounts, longest, relevance_rule
 from rankwise.metrics.precision import AP, Hit, Precision
 from rankwise.threads import over_queries
-
-if TYPE_CHECKING:
-    from rankwise.data.dataset import RankingDataset
 
 _NOTHING = 1e-18
 _GOALS = (
@@ -45,40 +42,44 @@ class AspectMetric(BinaryMetric):
     >>> metrics = PrecisionIA(cutoff=2), APIA(), AlphaNDCG(cutoff=2), ERRIA(cutoff=2), NoveltyRBP()
     >>> {str(metric): metric.of([3.0, 2.0, 1.0], data).round(4).item() for metric in metrics}
     {'precision_ia@2': 0.5, 'ap_ia': 0.6667, 'alpha_ndcg@2': 0.8066, 'err_ia@2': 0.5, 'nrbp_ia': 0.5625}
+    >>> PrecisionIA(cutoff=1)([3.0, 2.0, 1.0], [0, 0, 0], [0, 3], more_labels=aspects)
+    array([0.5])
     """
 
-    reads_aspects: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ("more_labels",)
+    accepts: ClassVar[tuple[str, ...]] = ("document_ids",)
+    source: ClassVar[str] = "labels by name are the aspects: `more_labels={name: labels, …}`"
     aspects: tuple[str, ...] | None = None
     """Names of the labels that are aspects; None for all named labels."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check.choice(f"way to treat ties of {self.name}", self.ties, ("average", "row"))
         if self.label is not None:
             what, hint = f"{self.name} reads several labels", f"set aspects={self.label}"
             raise check.error(what, got=f"label={self.label}", hint=hint)
+        super().__post_init__()
+        check.choice(f"way to treat ties of {self.name}", self.ties, ("average", "row"))
         if self.aspects is not None:
             names: object = self.aspects  # an expression has a bare word for one aspect
             chosen = (names,) if isinstance(names, str) else tuple(dict.fromkeys(self.aspects))
             object.__setattr__(self, "aspects", chosen)
+            object.__setattr__(self, "reads", tuple(f"more_labels.{name}" for name in chosen))
 
-    def __call__(self, *arrays: object, **columns: object) -> Array:
-        """Raise: one array of labels has no aspects."""
-        what, hint = f"{self} reads labels by name, from a data set", "use metric.of(scores, data)"
-        raise check.error(what, got="an array of labels", hint=hint)
-
-    def of(self, scores: ArrayLike, data: "RankingDataset") -> Array:
-        """Return one number per query of a data set, of its labels by name."""
-        columns = [data.labels_of(name) for name in self.aspects or data.more_labels or ()]
+    def values(
+        self,
+        scores: Array,
+        labels: Array,
+        offsets: Offsets,
+        more_labels: Mapping[str, Array],
+        document_ids: Ids | None = None,
+    ) -> Array:
+        """Return one number per query, of labels by name."""
         if self.aspects is None:
-            self._warn_of_goals(tuple(data.more_labels or ()))
-        if not columns:
-            what, hint = f"{self} reads labels by name, one for each aspect", "`set more_labels={name: labels, …}`"
-            raise check.error(what, got="data without them", hint=hint)
+            self._warn_of_goals(tuple(more_labels))
+        columns = [*more_labels.values()]
         single = replace(self, empty="skip")  # NaN of an aspect for which the query has nothing relevant
-        values = np.stack([RankMetric.__call__(single, scores, column, data.offsets) for column in columns])
+        values = np.stack([RankMetric.values(single, scores, column, offsets) for column in columns])
         n_aspects = (~np.isnan(values)).sum(axis=0)
-        divisors = np.where(n_aspects > 0, self._divisors(n_aspects, columns, data), 1.0)
+        divisors = np.where(n_aspects > 0, self._divisors(n_aspects, columns, offsets, document_ids), 1.0)
         empty = np.nan if self.empty == "skip" else float(self.empty)
         return np.where(n_aspects > 0, np.nansum(values, axis=0) / divisors, empty)
 
@@ -87,10 +88,10 @@ class AspectMetric(BinaryMetric):
         goals = [name for name in names if is_goal(name)]
         if goals:
             others = ", ".join(name for name in names if name not in goals) or "…"
-            what = f"{self} takes every named label for an aspect of the query, also {', '.join(goals)}."
-            warnings.warn(check.Sentence(what, f"name those that are: aspects=({others})"), stacklevel=4)
+            what = f"{self} takes every named label for an aspect of the query, also {', '.join(goals)}"
+            check.warn(what, hint=f"name those that are: aspects=({others})", stacklevel=5)
 
-    def _divisors(self, n_aspects: Offsets, columns: list[Array], data: "RankingDataset") -> Column:
+    def _divisors(self, n_aspects: Offsets, columns: list[Array], offsets: Offsets, ids: Ids | None) -> Column:
         """Return what the sum over aspects is divided by."""
         return n_aspects
 
@@ -122,12 +123,8 @@ class NoveltyMetric(AspectMetric):
 
     by_ideal: ClassVar[bool] = False
     """Whether it divides by the greedy ranking of the query, or by documents that have every aspect."""
-    alpha: float = 0.5
+    alpha: Annotated[float, Within(0.0, 1.0, open=True)] = 0.5
     """How much of the gain of an aspect each further document of it loses."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("alpha", self.alpha, least=0.0, most=1.0, open_ends=True)
 
     def _weights(self, longest: int) -> Array:
         return discounts(longest)
@@ -135,17 +132,17 @@ class NoveltyMetric(AspectMetric):
     def _kernel(self, longest: int) -> KernelCall:
         return cascade, relevance_rule(self.relevant), 1.0 / self.alpha, self._weights(longest)
 
-    def _divisors(self, n_aspects: Offsets, columns: list[Array], data: "RankingDataset") -> Column:
+    def _divisors(self, n_aspects: Offsets, columns: list[Array], offsets: Offsets, ids: Ids | None) -> Column:
         if not self.by_ideal:
             depth = self.cutoff or int(np.log(_NOTHING) / np.log1p(-self.alpha)) + 1  # later terms vanish
             return n_aspects * self.alpha * float(self._weights(depth) @ (1.0 - self.alpha) ** np.arange(depth))
         relevant = np.stack([column >= self.relevant for column in columns], axis=1)
         rows = np.flatnonzero(relevant.any(axis=1))
-        starts = np.searchsorted(rows, data.offsets)
-        if data.document_ids is not None:  # in each query the last id first
-            _, places = np.unique(data.document_ids[rows].astype(np.str_), return_inverse=True)
-            rows = rows[np.lexsort((-places, np.repeat(np.arange(data.n_queries), np.diff(starts))))]
-        best, weights = np.zeros(data.n_queries), self._weights(longest(starts))
+        starts = np.searchsorted(rows, offsets)
+        if ids is not None:  # in each query the last id first
+            _, places = np.unique(ids[rows].astype(np.str_), return_inverse=True)
+            rows = rows[np.lexsort((-places, np.repeat(np.arange(offsets.size - 1), np.diff(starts))))]
+        best, weights = np.zeros(offsets.size - 1), self._weights(longest(starts))
         cutoff = NO_CUTOFF if self.cutoff is None else self.cutoff
         arguments = read_only(relevant[rows]), read_only(weights), 1.0 - self.alpha, cutoff
         over_queries(_greedy, read_only(starts), *arguments, best)
@@ -198,12 +195,8 @@ class NoveltyRBP(NoveltyMetric):
     """
 
     name: ClassVar[str] = "nrbp_ia"
-    beta: float = 0.5
+    beta: Annotated[float, Within(0.0, 1.0, open=True)] = 0.5
     """Probability that a reader continues to the next rank."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("beta", self.beta, least=0.0, most=1.0, open_ends=True)
 
     def _weights(self, longest: int) -> Array:
         weights: Array = self.beta ** np.arange(float(longest))

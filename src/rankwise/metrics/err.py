@@ -8,17 +8,18 @@ float64, so that even a list of a million equal scores takes time linear in its 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
+from rankwise.check.parameters import Within
 from rankwise.compiling import kernel
 from rankwise.metrics.base import KernelCall, RankMetric
 from rankwise.metrics.gains import gain_rule
-from rankwise.metrics.order import group_end
-from rankwise.metrics.query import buffers_for, open_query, rank
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank
+from rankwise.metrics.sorting import group_end
 
 _NOTHING = 1e-18
 
@@ -32,13 +33,8 @@ class ERR(RankMetric):
     """
 
     name: ClassVar[str] = "err"
-    highest: int = 4
+    highest: Annotated[int, Within(1, 50)] = 4
     """The highest grade of the labels' scale, which must not depend on which labels happen to occur."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.integer("highest", self.highest, least=1)
-        check.number("highest", self.highest, least=1, most=50)
 
     def _kernel(self, longest: int) -> KernelCall:
         return cascade, gain_rule("exponential"), 2.0**self.highest, 1.0 / np.arange(1.0, longest + 1.0)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Array, Offsets, read_only
 from rankwise.compiling import kernel
-from rankwise.metrics.order import sort_down
+from rankwise.metrics.sorting import sort_down
 from rankwise.threads import over_queries
 
 Gain = str | tuple[float, ...]
@@ -74,8 +74,9 @@ def _rule(formula: int, table: Array, threshold: float = 0.0) -> Rule:
 
 def checked_gain(gain: object) -> Gain:
     """Check a gain: "exponential", "linear", or a table of numbers by label."""
+    words = ("exponential", "linear")
     if isinstance(gain, str):
-        return check.choice("gain", gain, ("exponential", "linear"))
+        return gain if gain in words else check.choice("gain", gain, words)
     if not isinstance(gain, Sequence | np.ndarray) or not len(gain):
         hint = "set gain=exponential, gain=linear, or a table such as gain=(0, 1, 3, 7)"
         raise check.error("gain must be a word or a table of numbers by label", got=repr(gain), hint=hint)

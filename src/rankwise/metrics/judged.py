@@ -6,16 +6,17 @@ orders of the tied documents: the number of documents above one of a tie group i
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwise.arrays import Column, Offsets
 from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.dcg import PLAIN, weighted_sum
 from rankwise.metrics.gains import relevance_rule
-from rankwise.metrics.order import group_end
-from rankwise.metrics.query import buffers_for, open_query, rank, sum_over_ranks
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank, sum_over_ranks
+from rankwise.metrics.sorting import group_end
 
 _NOTHING = 1e-18
 # Kinds of documents, in the order of ties=worst.
@@ -24,7 +25,17 @@ _N_QUERIES, _N_RETRIEVED, _N_RELEVANT = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Bpref(BinaryMetric):
+class JudgedMetric(RankMetric):
+    """A metric for which unjudged documents differ from those that are not relevant; by default all were judged."""
+
+    accepts: ClassVar[tuple[str, ...]] = ("judged",)
+
+    def _columns(self, offsets: Offsets, **columns: Any) -> tuple[Column, ...]:
+        return (columns["judged"] if "judged" in columns else np.ones(offsets[-1], np.int8),)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Bpref(JudgedMetric, BinaryMetric):
     """Binary preference: how rarely judged documents that are not relevant stand above relevant ones.
 
     The mean over the R relevant documents of 1 − min(n, R)/min(N, R), of n judged documents above that are not relevant
@@ -35,14 +46,13 @@ class Bpref(BinaryMetric):
     """
 
     name: ClassVar[str] = "bpref"
-    sees_judged: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _preference, relevance_rule(self.relevant)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Judged(RankMetric):
+class Judged(JudgedMetric):
     """The share of the first ``cutoff`` ranks whose documents are in the qrels; of all ranks without a cutoff.
 
     Fewer documents than the cutoff are divided by their number, and nothing retrieved is 0 (ir_measures' Judged).
@@ -53,7 +63,6 @@ class Judged(RankMetric):
 
     name: ClassVar[str] = "judged"
     of_every_query: ClassVar[bool] = True
-    sees_judged: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _share_judged, relevance_rule(1.0)
@@ -136,7 +145,7 @@ def set_kinds(kinds, judged):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def draw(chances, low, high, drawn, marked, size):  # type: ignore[no-untyped-def]
+def sample_document(chances, low, high, drawn, marked, size):  # type: ignore[no-untyped-def]
     """Draw one more of ``size`` documents without replacement, of which ``marked`` are marked.
 
     ``chances[i]`` is the chance of i marked ones among those drawn, 0 outside ``low`` to ``high``; its end is spare.
@@ -192,7 +201,7 @@ def _preference(first, last, offsets, scores, labels, cutoff, ties, rule, judged
                         lost += chances[more] * min(above + more, relevant)
                     total += hits / (stop - start) * (1.0 - lost * unit)
                     if place + 1 < places:
-                        low, high = draw(chances, low, high, place, bad, stop - start - 1)
+                        low, high = sample_document(chances, low, high, place, bad, stop - start - 1)
             above += bad
             start = stop
         out[q] = total / relevant

@@ -16,7 +16,7 @@ from rankwise import check
 from rankwise.arrays import Array, Offsets
 from rankwise.compiling import kernel
 from rankwise.metrics.gains import Gain, discounts, gain_shares, longest
-from rankwise.metrics.random_orderings import discordant_pairs, draw, draw_favouring, metric_of
+from rankwise.metrics.random_orderings import discordant_pairs, draw_favouring, metric_of, sample_orderings
 from rankwise.threads import over_queries
 
 LINEAR, AP, DISCORDANCE = "linear", "ap", "discordance"
@@ -118,7 +118,7 @@ def distribution(
         results, shares = np.empty(n_orderings), np.empty(n_orderings)
         _enumerate(np.repeat(np.arange(levels.size), counts), levels, weights, discounts, is_ap, results, shares)
     elif uniform:
-        results = draw(gains, discounts, is_ap=is_ap, orderings=orderings, seed=seed)
+        results = sample_orderings(gains, discounts, is_ap=is_ap, orderings=orderings, seed=seed)
     else:
         results = draw_favouring(levels, counts, weights, discounts, is_ap=is_ap, orderings=orderings, seed=seed)
     # Orderings with equal values differ in the last digits by the order of their sums.

@@ -6,17 +6,17 @@ sorting at all.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from rankwise import check
+from rankwise.check.parameters import OneOf
 from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall
 from rankwise.metrics.dcg import BY_RELEVANT, BY_RETRIEVED, PLAIN, TO_RELEVANT, weighted_sum
 from rankwise.metrics.gains import relevance_rule
-from rankwise.metrics.order import AVERAGE, BEST, ROW, group_end
-from rankwise.metrics.query import buffers_for, open_query, rank
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank
+from rankwise.metrics.sorting import AVERAGE, BEST, ROW, group_end
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -32,12 +32,8 @@ class Precision(BinaryMetric):
     """
 
     name: ClassVar[str] = "precision"
-    divide: str = "cutoff"
+    divide: Annotated[str, OneOf(("cutoff", "retrieved"), "divisor (divide)")] = "cutoff"
     """By the cutoff even where fewer documents were "retrieved", or by their number then."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.choice("divisor (divide)", self.divide, ("cutoff", "retrieved"))
 
     def _kernel(self, longest: int) -> KernelCall:
         rule = relevance_rule(self.relevant)
@@ -89,12 +85,8 @@ class AP(BinaryMetric):
     """
 
     name: ClassVar[str] = "ap"
-    divide: str = "relevant"
+    divide: Annotated[str, OneOf(("relevant", "cutoff"), "divisor (divide)")] = "relevant"
     """By the number of "relevant" documents, or by the "cutoff" where that is smaller."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.choice("divisor (divide)", self.divide, ("relevant", "cutoff"))
 
     def _kernel(self, longest: int) -> KernelCall:
         return _average_precision, relevance_rule(self.relevant), self.divide == "cutoff"

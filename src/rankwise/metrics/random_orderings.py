@@ -25,7 +25,7 @@ _DEVIATIONS = 12.0  # beyond lie 1e-30 of the orderings
 _NOTHING = 1e-18
 
 
-def draw(gains: Array, discounts: Array, *, is_ap: bool, orderings: int, seed: int = 0) -> Array:
+def sample_orderings(gains: Array, discounts: Array, *, is_ap: bool, orderings: int, seed: int = 0) -> Array:
     """Return the metric of random orderings: Σ discounts[rank]·gain, or average precision of gains of 0 and 1."""
     n = gains.size
     ascending, by_rank = np.sort(gains), np.zeros(n)

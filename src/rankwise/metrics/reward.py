@@ -8,7 +8,7 @@ import numpy as np
 from rankwise.compiling import kernel
 from rankwise.metrics.base import KernelCall, RankMetric
 from rankwise.metrics.gains import discounts, relevance_rule
-from rankwise.metrics.query import buffers_for, open_query, rank, sum_over_ranks
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank, sum_over_ranks
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -25,7 +25,8 @@ class Reward(RankMetric):
     name: ClassVar[str] = "reward"
     bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     of_every_query: ClassVar[bool] = True
-    reads_rewards: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ("document_rewards",)
+    source: ClassVar[str] = "measure data that have them, as rw.clicks.targets makes"
 
     def _kernel(self, longest: int) -> KernelCall:
         return _sum_of_rewards, relevance_rule(1.0), discounts(longest)

@@ -7,23 +7,40 @@ document was judged counts nothing. With averaged ties each value is the exact m
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwise import check
+from rankwise.arrays import Column, Offsets, codes_in_queries
 from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall
 from rankwise.metrics.dcg import DCG
 from rankwise.metrics.gains import discounts, gain_rule, relevance_rule
-from rankwise.metrics.judged import OTHER, POOLED, RELEVANT, draw, set_kinds
-from rankwise.metrics.order import group_end, sort_down
-from rankwise.metrics.query import buffers_for, open_query, rank
+from rankwise.metrics.judged import OTHER, POOLED, RELEVANT, JudgedMetric, sample_document, set_kinds
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank
+from rankwise.metrics.sorting import group_end, sort_down
 
 _EPSILON = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class InfAP(BinaryMetric):
+class SampledMetric(JudgedMetric):
+    """A metric for which a judged document stands for others of its stratum; by default a query has one stratum."""
+
+    accepts: ClassVar[tuple[str, ...]] = ("judged", "strata", "inclusion_probabilities")
+
+    def _columns(self, offsets: Offsets, **columns: Any) -> tuple[Column, ...]:
+        strata = columns.pop("strata", None)
+        if strata is None and "inclusion_probabilities" in columns:
+            what, hint = f"{self} needs the strata of a sample", "set strata=…; documents of one were drawn alike"
+            raise check.error(what, got="inclusion probabilities alone", hint=hint)
+        codes = np.zeros(offsets[-1], np.int64) if strata is None else codes_in_queries(strata, offsets)
+        return *super()._columns(offsets, **columns), codes
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class InfAP(JudgedMetric, BinaryMetric):
     """Inferred average precision, from judgments of a sample of the pool (Yilmaz and Aslam 2006, as in trec_eval).
 
     The precision above a relevant document is estimated by that of the judged documents there, for as many documents
@@ -35,14 +52,13 @@ class InfAP(BinaryMetric):
     """
 
     name: ClassVar[str] = "infap"
-    sees_judged: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _inferred, relevance_rule(self.relevant)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class XInfAP(InfAP):
+class XInfAP(SampledMetric, InfAP):
     """Inferred average precision of a sample from strata, as in sample_eval.
 
     Σ_d N_s/n_s·P(d) over the retrieved relevant documents d of any stratum s, divided by Σ_d N_s/n_s over all relevant
@@ -56,14 +72,13 @@ class XInfAP(InfAP):
     """
 
     name: ClassVar[str] = "xinfap"
-    sees_strata: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _in_strata, relevance_rule(self.relevant), 3.0 * _EPSILON
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class InfNDCG(DCG):
+class InfNDCG(SampledMetric, DCG):
     """Inferred NDCG of a sample from strata, as in sample_eval; it may exceed 1.
 
     DCG is Σ_s N_s'/n_s'·Σ_d g(y_d)/log2(1 + rank(d)) over the judged documents d of stratum s up to the cutoff, of
@@ -75,8 +90,6 @@ class InfNDCG(DCG):
     """
 
     name: ClassVar[str] = "infndcg"
-    sees_judged: ClassVar[bool] = True
-    sees_strata: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _inferred_ndcg, gain_rule(self.gain), discounts(2 * longest)  # rounding at most doubles a number
@@ -150,7 +163,7 @@ def _relevant_above(seen, group, size, start, places, smoothing):  # type: ignor
             precision = (seen[RELEVANT] + more * relevant_share + _EPSILON) / (above + smoothing)
             total += chances[more] * pooled * precision / (start + place + 1.0)
         if place + 1 < places:
-            low, high = draw(chances, low, high, place, n_judged, size)
+            low, high = sample_document(chances, low, high, place, n_judged, size)
     return total
 
 
@@ -210,7 +223,7 @@ def _dcg_of_stratum(query, kind, count, cutoff, ties, weights):  # type: ignore[
             chances = np.zeros(min(marked, places) + 2)
             chances[0], low, high = 1.0, 0, 0
             for place in range(places):
-                low, high = draw(chances, low, high, place, marked, size)
+                low, high = sample_document(chances, low, high, place, marked, size)
             mean = 0.0
             for more in range(max(low, 1 - n_judged), high + 1):
                 number = pooled + more + (places - more) * unjudged / max(size - marked, 1)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 MetricLike = str | Metric | MetricFunction
-"""An expression, a metric, or a custom function."""
+"""What names a metric: an expression such as ``"ndcg@10"``, a :class:`Metric`, or a function of scores, labels and
+offsets that returns one number per query."""
 
 _ALL: tuple[type[RankMetric], ...] = (
     *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, XInfAP, InfNDCG, Judged),
@@ -51,7 +52,7 @@ def metric(expression: MetricLike, *, conventions: str | None = None, **options:
     Names of trec_eval and ir_measures are read with the meaning that they have there: ``P_10``, ``ndcg_cut_20``,
     ``nDCG@20``, ``AP(rel=2)``.
 
-    ``conventions`` names a library (see :func:`rankwise.conventions`), whose defaults replace ours.
+    ``conventions`` names a library (see :func:`rankwise.metrics.conventions`), whose defaults replace ours.
 
     >>> metric("ndcg@10")([3.0, 2.0, 1.0], [2, 0, 1], [0, 3]).round(4)
     array([0.9639])

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.arrays import Array, Offsets
+from rankwise.data.dataset import RankingDataset
 from rankwise.device import to_device
 from rankwise.device.launching import program_list, triton_kernel
 from rankwise.device.order import ordered
@@ -24,7 +24,7 @@ from rankwise.device.ragged import Ragged
 from rankwise.metrics.base import Metric, RankMetric
 from rankwise.metrics.dcg import BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT, weighted_sum
 from rankwise.metrics.gains import GRADES, NO_CUTOFF, Gain, Ideal, discounts, gains_by_rule, longest
-from rankwise.metrics.order import AVERAGE, ROW, TIES
+from rankwise.metrics.sorting import AVERAGE, ROW, TIES
 
 _BLOCK = 32
 
@@ -83,12 +83,13 @@ class DeviceMetric:
     average: bool
 
     @classmethod
-    def of(cls, metric: Metric, labels: Array, offsets: Offsets, device: torch.device) -> "DeviceMetric | None":
-        """Prepare a metric for these labels; None for metrics and treatments of ties that have no device kernel."""
+    def of(cls, metric: Metric, data: RankingDataset, device: torch.device) -> "DeviceMetric | None":
+        """Prepare a metric for these data; None for metrics and treatments of ties that have no device kernel."""
         if not isinstance(metric, RankMetric) or TIES[metric.ties] not in (AVERAGE, ROW):
             return None
+        labels, offsets = data.labels_of(metric.label), data.offsets
         call: tuple[Any, ...] = metric._kernel(longest(offsets))
-        if call[0] is not weighted_sum:
+        if call[0] is not weighted_sum or (metric.label is None and metric.reads != ("labels",)):
             return None
         _, rule, weights, divide = call
         cutoff = NO_CUTOFF if metric.cutoff is None else metric.cutoff

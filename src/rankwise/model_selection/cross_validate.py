@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, user_code
+from rankwise import check, moved, user_code
 from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
-from rankwise.model_selection.fold_parts import fold_list
+from rankwise.model_selection.fold_splits import fold_list
 from rankwise.models import storage
 from rankwise.progress import Update, bar
 from rankwise.rankers import expressions
@@ -100,6 +100,7 @@ class CrossValidation(Evaluation):
         return weighted_mean(column[rows], weights) if rows.any() and (weights is None or weights.any()) else np.nan
 
 
+@moved.renamed("rw.cross_validate")
 def cross_validate(
     ranker: object,
     data: RankingDataset | None = None,
@@ -113,7 +114,7 @@ def cross_validate(
     ] = None,
     resume: Annotated[bool, "Whether finished folds are taken from that folder.", Option(group="Running")] = False,
     progress: Annotated[bool | None, "Whether to show progress.", Option(group="Running")] = None,
-    confidence: float = 0.95,
+    level: float = 0.95,
     resamples: int = 2000,
 ) -> CrossValidation:
     """Train a ranker on every fold but one, test it on that one, and pool the values of all queries.
@@ -160,7 +161,7 @@ def cross_validate(
             values = {str(metric): metric.of(scores, test) for metric in measured}
             about = cast("Ids", test.query_ids), test.weights, fold.queries, judgements_of(test, measured)()
             tested.append(_Tested(model, scores, values, *about))
-    return _pooled(data, tested, seed=seed, confidence=confidence, resamples=resamples)
+    return _pooled(data, tested, seed=seed, level=level, resamples=resamples)
 
 
 def checked_ranker(ranker: object) -> Any:
@@ -233,10 +234,11 @@ def trained(
         with interruption_unannounced(), leakage.checked():
             model = _fitted(model, train, held_out, number, update, total, resume=resume, what=what)
     except KeyboardInterrupt:
-        text, hint = f"interrupted in {what} {number} of {total}", ""
+        message = check.Message(f"interrupted in {what} {number} of {total}", end="")
         if finished is not None:
-            text, hint = f"{text}: the {what}s before it are kept in {finished.path}.", "`set resume=True`"
-        raise KeyboardInterrupt(check.Sentence(text, hint)) from None
+            text = f"{message}: the {what}s before it are kept in {finished.path}"
+            message = check.Message(text, hint="`set resume=True`")
+        raise KeyboardInterrupt(message) from None
     if finished is not None:
         model.save(finished.part(name), force=True)
     return model
@@ -256,7 +258,9 @@ def _fitted(
     options: Keywords = {"resume": resume and model.checkpoint is not None}
     if update is not None:
         rounds = getattr(model, model.unit)
-        options["watch"] = lambda done, _: update(number - 1 + min(done / rounds, 1.0), f"{what} {number} of {total}")
+        options["callback"] = lambda done, _: update(
+            number - 1 + min(done / rounds, 1.0), f"{what} {number} of {total}"
+        )
         model.set_params(progress=False)
     model.fit(train, held_out, **options)
     if model.stopped_ == "interrupted":

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,21 +13,26 @@ from rankwise import check
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.learning_curve import learning_curve
-from rankwise.models.schema import Documents, Schema
-from rankwise.rankers import inputs
+from rankwise.models.schema import ModelInput, Schema
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
-from rankwise.statistics import diagnostics, tables
+from rankwise.statistics import tables
+from rankwise.statistics.diagnostics import Findings
 from rankwise.statistics.doctor import features, labels, parts
-from rankwise.statistics.doctor.labels import SUSPECT, DataFinding, Scale
-from rankwise.statistics.figures.comparisons import COLOURS, GREY, figure
+from rankwise.statistics.doctor.labels import SUSPECT, DataFinding, NdcgRange
+from rankwise.statistics.figures.drawing import COLOURS, GREY, canvas
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import RESAMPLED, t_test
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MEASURED, _LEARNED = 1_000_000, 100_000  # documents by which features are judged, and from which quick rankers learn
 _SHOWN = 14  # orders in the figure
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DataCheck:
+class DataCheck(Result):
     """Findings on ranking data; printed, they are a page."""
 
     parts: Mapping[str, str]
@@ -47,21 +52,28 @@ class DataCheck:
         types = {name: pl.Float64 if name == "size" else pl.String for name in names}
         return pl.DataFrame({name: [getattr(one, name) for one in self.findings] for name in names}, types)
 
-    def __repr__(self) -> str:
-        title = [f"{name}: {text}" for name, text in self.parts.items()]
+    def table(self) -> tables.Table:
+        """Return the findings with their hints, each hint once."""
+        title = "".join(f"{name}: {text}\n" for name, text in self.parts.items())
         marked = []
         for one, following in zip(self.findings, (*self.findings[1:], None), strict=True):
             hint = "" if (following and following.hint == one.hint) or not one.hint else f" Hint: {one.hint}."
             marked.append((one.severity, f"{one.part}: {one.sentence}{hint}"))
-        return "\n".join([*title, "", *diagnostics.lines(marked)])
+        return Findings.of(marked, title)
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw NDCG@10 of orders without learning in each part: .png, .svg or .pdf."""
+    @property
+    def sentence(self) -> str:
+        """The number of findings of each severity."""
+        counts = {word: sum(one.severity == word for one in self.findings) for word in ("error", "warning", "note")}
+        return f"{', '.join(tables.count(count, word) for word, count in counts.items())}."
+
+    def figure(self) -> "Figure":
+        """Draw NDCG@10 of orders without learning in each part."""
         if not self.ndcg:
             raise check.error("there is nothing to draw", got="queries in which no order is better than another")
         first = next(iter(self.ndcg.values()))
         orders = [order for order, value in first.items() if not np.isnan(value)][:_SHOWN][::-1]
-        with figure(path, 7.2, 1.5 + 0.22 * len(orders), force=force) as drawing:
+        with canvas(7.2, 1.5 + 0.22 * len(orders)) as drawing:
             panel = drawing.subplots()
             suspect = first["random order"] + SUSPECT * (1.0 - first["random order"])
             panel.axvspan(suspect, 1.0, color=GREY, alpha=0.15, linewidth=0, label="suspect")
@@ -77,11 +89,11 @@ class DataCheck:
             panel.grid(color="#DDDDDD", linewidth=0.6)
             panel.set_axisbelow(True)
             panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return Path(path)
+        return drawing
 
 
 def examine(
-    train: Documents, valid: Documents | None = None, test: Documents | None = None, *, curve: bool = False
+    train: ModelInput, valid: ModelInput | None = None, test: ModelInput | None = None, *, curve: bool = False
 ) -> DataCheck:
     """Examine ranking data before anything is trained on them: what is wrong, and what they can show.
 
@@ -95,16 +107,16 @@ def examine(
     >>> page.failed(strict=True), page.findings[-1].topic, page.findings[-1].size < 0.1
     (False, 'smallest difference', True)
     """
-    data = {"train": inputs.dataset(train)}
+    data = {"train": fit_arguments.dataset(train)}
     for name, held_out in (("valid", valid), ("test", test)):
         if held_out is not None:
-            data[name] = inputs.aligned(held_out, data["train"], extend=True)
+            data[name] = fit_arguments.aligned(held_out, data["train"], extend=True)
     if empty := [name for name, one in data.items() if not one.n_docs]:
         raise check.error("data must have documents", got="none", where=empty[0])
     groups: list[Iterator[DataFinding]] = [parts.shared(data), parts.missing(data), parts.categories(data)]
     ndcg: dict[str, dict[str, float]] = {}
     for name, one in data.items():
-        scale, sampled = Scale(one), Scale(features.sample(one, _MEASURED))
+        scale, sampled = NdcgRange(one), NdcgRange(features.sample(one, _MEASURED))
         values = features.ndcg_by_feature(sampled)
         groups += [labels.labels(one, name), labels.lists(one, name), labels.order(scale, name)]
         groups += [features.copies(one, name), features.leaks(sampled, name, values)]
@@ -129,7 +141,7 @@ def _smallest_difference(data: Mapping[str, RankingDataset]) -> Iterator[DataFin
     (*_, part), topic = data, "smallest difference"
     if part == "train" or not data["train"].n_features:
         return
-    scale = Scale(data[part])
+    scale = NdcgRange(data[part])
     train, held_out = (  # features and labels alone
         RankingDataset(one.features, one.labels, one.offsets, weights=one.weights, categorical=one.categorical)
         for one in (features.sample(data["train"], _LEARNED), data[part])
@@ -143,7 +155,7 @@ def _smallest_difference(data: Mapping[str, RankingDataset]) -> Iterator[DataFin
         if differences.size < RESAMPLED or not differences.any():
             raise check.error("two quick rankers must differ on some queries", got=n_queries)
     except ValueError as wrong:
-        sentence = f"The smallest difference that can be shown is not known: {check.Sentence.of(wrong).start}"
+        sentence = f"The smallest difference that can be shown is not known: {check.Message.of(wrong).problem}"
         yield DataFinding("note", topic, sentence, part, np.nan)
         return
     test = t_test(differences, None if held_out.weights is None else held_out.weights[~np.isnan(first)])
@@ -162,7 +174,7 @@ def _doubling(data: Mapping[str, RankingDataset]) -> Iterator[DataFinding]:
     try:
         curve = learning_curve(data["train"], data[part], valid=data.get("valid") if part == "test" else None)
     except ValueError as wrong:
-        sentence = f"What more queries are worth is not known: {check.Sentence.of(wrong).start}"
+        sentence = f"What more queries are worth is not known: {check.Message.of(wrong).problem}"
         yield DataFinding("note", "learning curve", sentence, part, np.nan)
     else:
         yield DataFinding("note", "learning curve", curve.sentence, part, curve.gain)

@@ -3,33 +3,34 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, metrics
-from rankwise.arrays import Array, Json, Keywords
+from rankwise import check, metrics, moved
+from rankwise.arrays import Array, Json
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.cross_validate import checked_ranker, finished_models, trained
 from rankwise.objectives.base import Objective, Sum
 from rankwise.objectives.table import ObjectiveLike, objective
-from rankwise.objectives.wrappers.on import label_of
+from rankwise.objectives.wrappers.goal import label_of
 from rankwise.progress import bar
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.training.constraints import reject
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure, light_grid
+from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
 
 class Hypervolume(NamedTuple):
@@ -41,7 +42,7 @@ class Hypervolume(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Frontier(tables.Printed):
+class Frontier(Result):
     """What different weights of two or three goals reach; made by :func:`frontier`."""
 
     goals: dict[str, Objective]
@@ -95,7 +96,7 @@ class Frontier(tables.Printed):
         def volume(means: Array) -> Array:
             return dominated_volume(means - (means.min(axis=-2, keepdims=True) if reference is None else reference))
 
-        tail = (1.0 - self.evaluation.confidence) / 2.0
+        tail = (1.0 - self.evaluation.level) / 2.0
         resampled = volume(self.evaluation.resampled().reshape(-1, *self.means.shape))
         low, high = np.quantile(resampled, [tail, 1.0 - tail]).tolist()
         return Hypervolume(float(volume(self.means)), low, high)
@@ -107,15 +108,16 @@ class Frontier(tables.Printed):
         rows = []
         for weights, means, ends, mark in zip(self.weights, self.means, self.intervals, marks, strict=True):
             columns = [(tables.number(mean), tables.interval(*one)) for mean, one in zip(means, ends, strict=True)]
-            rows.append((_shares(weights), *(text for pair in columns for text in pair), mark))
-        interval = f"{100 * self.evaluation.confidence:g}% interval"
+            rows.append((shares(weights), *(text for pair in columns for text in pair), mark))
+        interval = f"{100 * self.evaluation.level:g}% interval"
         header = ("weights", *(text for name in self.goals for text in (name, interval)), "")
         above, scored = ", ".join(map(tables.number, self.reference)), self.evaluation.query_ids.size
-        notes = (f"{self._size} above ({above}), over {tables.count(scored, 'query', 'queries')}.",)
+        notes = (f"{self.sentence} above ({above}), over {tables.count(scored, 'query', 'queries')}.",)
         return tables.Table(header=header, rows=tuple(rows), align="l" + "rl" * len(self.goals) + "l", notes=notes)
 
     @property
-    def _size(self) -> str:
+    def sentence(self) -> str:
+        """The size of the frontier."""
         volume = self.hypervolume()
         return f"Hypervolume {tables.number(volume.value)} {tables.interval(volume.low, volume.high)}"
 
@@ -137,30 +139,14 @@ class Frontier(tables.Printed):
         size = {"value": volume.value, "low": volume.low, "high": volume.high, "reference": self.reference.tolist()}
         return {"objectives": objectives, "hypervolume": size, "points": rows}
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw every two goals against each other with intervals; dominated points are hollow, the knee a diamond."""
-        pairs = list(combinations(range(len(self.goals)), 2))
-        names, best = list(self.goals), self.means[~self.dominated]
-        with figure(path, 6.4 * len(pairs), 4.8, force=force) as drawing:
-            for panel, (x, y) in zip(drawing.subplots(1, len(pairs), squeeze=False)[0], pairs, strict=True):
-                if len(pairs) == 1:
-                    panel.plot(*best[np.argsort(best[:, x])].T, color=BLUE, linewidth=1.2)
-                for number, (mean, ends) in enumerate(zip(self.means, self.intervals, strict=True)):
-                    colour = VERMILLION if number == self.knee else GREY if self.dominated[number] else BLUE
-                    face, shape = "white" if self.dominated[number] else colour, "D" if number == self.knee else "o"
-                    panel.plot(ends[x], [mean[y]] * 2, [mean[x]] * 2, ends[y], color=colour, alpha=0.35, linewidth=1.0)
-                    panel.plot(mean[x], mean[y], shape, color=colour, markerfacecolor=face, zorder=4)
-                    style: Keywords = {"xytext": (6, 5), "textcoords": "offset points", "fontsize": 8}
-                    panel.annotate(_shares(self.weights[number][-len(pairs) :]), (mean[x], mean[y]), **style)
-                panel.set_xlabel(names[x])
-                panel.set_ylabel(names[y])
-                panel.margins(0.1)
-                light_grid(panel)
-            title = f"Points by the weight of {' / '.join(names[-len(pairs) :])}\n{self._size}"
-            drawing.suptitle(title, x=0.02, ha="left", fontsize=10, fontweight="bold")
-        return Path(path)
+    def figure(self) -> "Figure":
+        """Draw every two goals against each other with intervals, and the weights beside the points."""
+        from rankwise.model_selection.frontier_figure import frontier_figure
+
+        return frontier_figure(self)
 
 
+@moved.renamed("rw.frontier")
 def frontier(
     ranker: object,
     train: RankingDataset,
@@ -174,7 +160,7 @@ def frontier(
     ] = None,
     resume: Annotated[bool, "Whether finished points are taken from that folder.", Option(group="Running")] = False,
     progress: Annotated[bool | None, "Whether to show progress.", Option(group="Running")] = None,
-    confidence: float = 0.95,
+    level: float = 0.95,
     resamples: int = 2000,
 ) -> Frontier:
     """Train a bag for each of several weights of two or three goals, and measure what each reaches.
@@ -211,7 +197,7 @@ def frontier(
     for metric in measured:  # a label that is not there is an error before any training
         metric.of(np.zeros(data.n_docs), data)
     for goal in goals.values():
-        inputs.document_columns(train, goal, debias=False)
+        fit_arguments.document_columns(train, goal, debias=False)
     texts = {"what": "frontier", "same": "ranker, objectives, points and data"}
     goals_of_points: Json = {
         "objectives": {name: repr(one) for name, one in goals.items()},
@@ -230,7 +216,7 @@ def frontier(
             columns |= {f"{metric}, point {number}": metric.of(checked, data) for metric in measured}
             models.append(model)
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
-    evaluation = Evaluation(columns, ids, data.weights, confidence=confidence, resamples=resamples)
+    evaluation = Evaluation(columns, ids, data.weights, level=level, resamples=resamples)
     return Frontier(goals, tuple(plan), tuple(models), evaluation)
 
 
@@ -250,7 +236,12 @@ def dominated_volume(values: Array) -> Array:
     return np.asarray((np.stack(slices, axis=-1) * heights).sum(axis=-1))
 
 
-def _shares(weights: Sequence[float]) -> str:
+def shares(weights: Sequence[float]) -> str:
+    """Write the weights of a point.
+
+    >>> shares((0.25, 0.75))
+    '0.25 / 0.75'
+    """
     return " / ".join(f"{weight:.3g}" for weight in weights)
 
 

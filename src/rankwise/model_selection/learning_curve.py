@@ -3,7 +3,6 @@
 import textwrap
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +16,12 @@ from rankwise.data.splits import split
 from rankwise.model_selection.cross_validate import checked_ranker, trained
 from rankwise.progress import bar
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, GREY, figure
+from rankwise.statistics.figures.drawing import BLUE, GREY, canvas
+from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
 RANKER = "lightgbm(rounds=100, leaves=15, min_documents=20, patience=None, extra_trees=True, feature_fraction=0.5)"
 """The default ranker: quick, and with the same settings whatever the number of queries."""
@@ -30,7 +31,7 @@ _T = float(stdtrit(sum(_PARTS[:-1]) - len(_PARTS[:-1]), 0.975))  # freedom: the 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LearningCurve(tables.Printed):
+class LearningCurve(Result):
     """A metric by number of training queries, and the forecast of a doubling; made by :func:`learning_curve`."""
 
     metric: str
@@ -76,10 +77,10 @@ class LearningCurve(tables.Printed):
         rows = [(n, *at, v) for n, one in zip(self.queries, self.values, strict=True) for at, v in np.ndenumerate(one)]
         return pl.DataFrame(rows, orient="row", schema=("queries", "draw", "part", self.metric))
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw every model, the means, and the forecast with both intervals: .png, .svg or .pdf."""
+    def figure(self) -> "Figure":
+        """Draw every model, the means, and the forecast with both intervals."""
         last, ticks = float(self.values[-1].mean()), (*self.queries, 2 * self.queries[-1])
-        with figure(path, 7.2, 4.0, force=force) as drawing:
+        with canvas(7.2, 4.0) as drawing:
             panel = drawing.subplots()
             for size, values in zip(self.queries, self.values, strict=True):
                 panel.plot(np.full(values.size, size), values.ravel(), "o", color=GREY, markersize=4)
@@ -93,7 +94,7 @@ class LearningCurve(tables.Printed):
             panel.set_ylabel(f"{self.metric}, {self.n_scored:,} test queries")
             panel.legend(loc="upper left")
             panel.set_title("\n".join(textwrap.wrap(self.sentence, 90)), loc="left", fontweight="bold")
-        return Path(path)
+        return drawing
 
 
 def learning_curve(

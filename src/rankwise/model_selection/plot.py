@@ -1,6 +1,5 @@
 """The figure of a search: its progress, and the effect of each parameter."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Tuning
 from rankwise.model_selection.spaces import Choice, Range
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import GREY, figure, light_grid
+from rankwise.statistics.figures.drawing import GREY, canvas, light_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,15 +20,15 @@ _MOST = 8  # panels of parameters
 _QUARTERS = 4
 
 
-def draw(tuning: Tuning, path: str | Path, *, force: bool = False) -> Path:
+def search_figure(tuning: Tuning) -> "Figure":
     """Draw the value of each trial with the best so far, and below it one panel for each parameter.
 
     Parameters stand in the order of their share in the spread of the values: how much of it lies between the quarters
     of a parameter's range, rather than within them.
     """
-    with figure(path, *search_size(tuning), force=force) as drawing:
+    with canvas(*search_size(tuning)) as drawing:
         draw_search(drawing, tuning)
-    return Path(path)
+    return drawing
 
 
 def search_size(tuning: Tuning) -> tuple[float, float]:
@@ -44,7 +43,7 @@ def _grid_of(panels: int) -> tuple[int, int]:
 
 
 def draw_search(drawing: "Figure", tuning: Tuning) -> None:
-    """Draw the figure of :func:`draw`."""
+    """Draw the figure of :func:`search_figure`."""
     shares = {name: share(tuning, name) for name in tuning.space}
     names = sorted(shares, key=lambda name: -shares[name])[:_MOST]
     columns, rows = _grid_of(len(names))

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check, settings_files
+from rankwise import check, moved, settings_files
 from rankwise._version import __version__
 from rankwise.arrays import Json, Keywords
 from rankwise.files import replacing
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.table import built, ranker_class
+from rankwise.rankers.table import build_ranker, ranker_class
 from rankwise.rankers.trees import monotone
 from rankwise.statistics import tables
+from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
     from rankwise.model_selection.spaces import Dimension
     from rankwise.rankers.base import IterativeRanker
@@ -43,8 +45,9 @@ class Trial:
     reason: str = ""
 
 
+@moved.renamed("rw.results.Tuning")
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Tuning(tables.Printed):
+class Tuning(Result):
     """A search: made by :func:`rankwise.tune`."""
 
     ranker_name: str
@@ -56,9 +59,9 @@ class Tuning(tables.Printed):
     seed: int
     stopped: str
     """Why the search ended: ``trials``, ``minutes`` or ``interrupted``."""
-    study: Path | None
+    checkpoint: Path | None
     """The file that holds the search, from which it is resumed."""
-    bag: int | None = None
+    folds: int | None = None
     """The number of folds of the bags that were searched; None for single rankers."""
 
     @property
@@ -89,13 +92,16 @@ class Tuning(tables.Printed):
 
     def ranker(self, **changes: Any) -> "IterativeRanker":
         """Return a ranker, or bag, with the best parameters, to be trained: ``tuning.ranker().fit(train, valid)``."""
-        return build(self.ranker_name, self.bag, {**self.parameters, **changes})
+        return build(self.ranker_name, self.folds, {**self.parameters, **changes})
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the best parameters to a ``.toml`` or ``.json`` file, which ``rankwise train --params`` takes."""
+        """Write the best parameters to a ``.toml`` or ``.json`` file, which ``rankwise train --params`` takes.
+
+        Other endings are those of every result: .csv and .parquet have all trials, .md the table, .png the plot.
+        """
         path = Path(path)
         if path.suffix.lower() not in ENDINGS:
-            raise check.error("parameters are written as .toml or .json", got=repr(path.name))
+            return super().save(path, force=force)
         usual = ranker_class(self.ranker_name).own_parameters()
         written = {name: v for name, v in self.parameters.items() if v is not None or usual.get(name, "") is not None}
         flat = {"ranker": self.ranker_name, **written}
@@ -115,7 +121,7 @@ class Tuning(tables.Printed):
             "trial": best.number,
             "trials": len(self.trials),
             "rankwise": __version__,
-        } | ({} if self.bag is None else {"bag": self.bag})
+        } | ({} if self.folds is None else {"bag": self.folds})
         if path.suffix.lower() == ".toml":
             text = _toml(flat, origin)
         else:
@@ -124,11 +130,11 @@ class Tuning(tables.Printed):
             new.write_text(text, encoding="utf-8")
         return path
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
+    def figure(self) -> "Figure":
         """Draw the search: the value of every trial with the best so far, and against each parameter."""
-        from rankwise.model_selection.plot import draw
+        from rankwise.model_selection.plot import search_figure
 
-        return draw(self, path, force=force)
+        return search_figure(self)
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per trial: number, state, value, best round, seconds, and a column for each searched parameter."""
@@ -152,7 +158,7 @@ class Tuning(tables.Printed):
         best = self.best
         return {
             "ranker": self.ranker_name,
-            **({} if self.bag is None else {"bag": self.bag}),
+            **({} if self.folds is None else {"bag": self.folds}),
             "metric": self.metric,
             "value": best.value,
             "trial": best.number,
@@ -161,7 +167,7 @@ class Tuning(tables.Printed):
             "space": {name: str(one) for name, one in self.space.items()},
             "stopped": self.stopped,
             "seconds": self.seconds,
-            "study": None if self.study is None else str(self.study),
+            "study": None if self.checkpoint is None else str(self.checkpoint),
             "trials": [
                 {"number": t.number, "state": t.state, "value": t.value, "seconds": t.seconds, "values": t.values}
                 | ({"reason": t.reason} if t.reason else {})
@@ -195,12 +201,19 @@ class Tuning(tables.Printed):
                 trials=trials,
                 seed=document.get("seed", 0),
                 stopped=document["stopped"],
-                study=None,
-                bag=None if document.get("bag") is None else check.integer("bag", document["bag"], least=2),
+                checkpoint=None,
+                folds=None if document.get("bag") is None else check.integer("bag", document["bag"], least=2),
             )
         except (KeyError, TypeError, AttributeError) as missing:
             hint = "give the output of 'rankwise tune --json', or Tuning.to_dict()"
             raise check.error("not the description of a search", got=f"no {missing}", hint=hint) from None
+
+    @property
+    def sentence(self) -> str:
+        """The best value, and where it was reached."""
+        where = "on the validation data" if self.folds is None else f"out of fold, in a bag of {self.folds}"
+        place = f"after round {self.best.best_round} of trial {self.best.number}"
+        return f"{self.metric} {tables.number(self.value)} {where}, {place}."
 
     def table(self) -> tables.Table:
         """Return the best value of each searched parameter beside its range."""
@@ -208,18 +221,17 @@ class Tuning(tables.Printed):
         rows = tuple((name, _short(best.values.get(name)), one.expression()) for name, one in self.space.items())
         counts = {state: sum(trial.state == state for trial in self.trials) for state in (COMPLETE, PRUNED, FAILED)}
         tally = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-        where = "on the validation data" if self.bag is None else f"out of fold, in a bag of {self.bag}"
         notes = (
-            f"{self.metric} {tables.number(self.value)} {where}, after round {best.best_round} of trial {best.number}.",
+            self.sentence,
             f"{tables.count(len(self.trials), 'trial')} ({tally}) in {_time(self.seconds)}.",
         )
         return tables.Table(header=("parameter", "best", "searched"), rows=rows, align="lrl", notes=notes)
 
 
-def build(ranker: str, bag: int | None, parameters: Keywords) -> "IterativeRanker":
-    """Return a ranker, or a bag of ``bag`` such rankers."""
-    single: IterativeRanker = built(ranker, parameters)
-    return single if bag is None else bagged(single, bag)
+def build(ranker: str, folds: int | None, parameters: Keywords) -> "IterativeRanker":
+    """Return a ranker, or a bag of ``folds`` such rankers."""
+    single: IterativeRanker = build_ranker(ranker, parameters)
+    return single if folds is None else bagged(single, folds)
 
 
 _PLAIN = (str, int, float, bool, list, tuple, dict, type(None))

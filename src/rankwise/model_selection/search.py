@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rankwise import check, user_code
 from rankwise.arrays import Json, Keywords
+from rankwise.check.parameters import declared
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike, expression
 from rankwise.metrics import metric as find_metric
@@ -39,7 +40,7 @@ class SearchProblem:
     fixed: Keywords
     seed: int
     threads: int | None
-    bag: int | None = None
+    folds: int | None = None
     """The number of folds of a trial's bag; None trains single rankers."""
     replaced: frozenset[str] = frozenset()
     """The parameters whose ranges are not those of the space."""
@@ -52,7 +53,7 @@ class SearchProblem:
 
     def parameters(self, values: Mapping[str, object]) -> Keywords:
         """Return the ranker's arguments for values of the searched parameters."""
-        inner = {part for part, _ in spaces.parts(self.objective)}
+        inner = {spaces.WEIGHT, *(part for part, _ in spaces.parts(self.objective))}
         outer = {
             name: value for name, value in values.items() if name.partition(".")[0] not in inner or "." not in name
         }
@@ -64,19 +65,20 @@ class SearchProblem:
         shared = {name: value for name, value in shared.items() if name in possible}
         return {**shared, **self.fixed, **spaces.assembled(outer)}
 
-    def built(self, parameters: Keywords) -> IterativeRanker:
+    def trial_ranker(self, parameters: Keywords) -> IterativeRanker:
         """Return the ranker of a trial, or the bag."""
-        return build(self.ranker, self.bag, parameters)
+        return build(self.ranker, self.folds, parameters)
 
     def start(self) -> Keywords:
         """Return the values of the first trial: the defaults, as far as they lie in the space."""
         defaults = dict(ranker_class(self.ranker).own_parameters())
+        defaults |= spaces.weights(self.objective)
         for part, node in spaces.parts(self.objective):
             defaults |= {f"{part}.{name}": getattr(node, name) for name in vars(node)}
             if isinstance(node, stochastic):
                 defaults[f"{part}.scale"] = node.noise_scale
-        pooled = self.train.n_docs + (0 if self.bag is None or self.valid is None else self.valid.n_docs)
-        by_rule = self.built(self.parameters({})).settings_for(pooled)
+        pooled = self.train.n_docs + (0 if self.folds is None or self.valid is None else self.valid.n_docs)
+        by_rule = self.trial_ranker(self.parameters({})).settings_for(pooled)
         defaults |= by_rule
         first = {}
         for name, one in self.ranges.items():
@@ -87,7 +89,7 @@ class SearchProblem:
     def identity(self) -> Json:
         """Return what must be the same for a study to be resumed."""
         code = user_code.digests(ranker_class(self.ranker), self.objective, self.metric, self.fixed)
-        optional = ({} if self.bag is None else {"bag": self.bag}) | ({"code": code} if code else {})
+        optional = ({} if self.folds is None else {"bag": self.folds}) | ({"code": code} if code else {})
         return {
             "ranker": self.ranker,
             "objective": str(_expression(self.objective)),
@@ -103,21 +105,23 @@ class SearchProblem:
 def checked_search(
     train: RankingDataset, valid: RankingDataset | None, objective: ObjectiveLike, ranker: str, metric: MetricLike,
     space: str, search: Mapping[str, spaces.DimensionLike], fixed: Mapping[str, object], seed: int, threads: int | None,
-    bag: int | None = None,
+    folds: int | None = None,
 ) -> SearchProblem:  # fmt: skip
     """Check a search as far as that can be done without training."""
     name_of: object = ranker
     if not isinstance(name_of, str):
-        hint = "`set ranker='lightgbm'`, or the name that rw.register gave one of your own; `bag=5` makes bags of five"
+        hint = (
+            "`set ranker='lightgbm'`, or the name that rw.register gave one of your own; `folds=5` makes bags of five"
+        )
         raise check.error("a search makes its rankers itself and takes the name of one", got=repr(name_of), hint=hint)
-    if bag is not None:
-        check.integer("bag", bag, least=2)
-    parts: dict[str, object] = {"train": train} | ({} if valid is None and bag is not None else {"valid": valid})
+    if folds is not None:
+        check.integer("folds", folds, least=2)
+    parts: dict[str, object] = {"train": train} | ({} if valid is None and folds is not None else {"valid": valid})
     for name, part in parts.items():
         if not isinstance(part, RankingDataset):
             hint = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else ""
             if part is None:
-                hint = "pass it, or `set bag=5`: members of a bag validate each other"
+                hint = "pass it, or `set folds=5`: members of a bag validate each other"
             raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, hint=hint)
     base = _objective_of(ranker, objective)
     ranges, settled = spaces.named(space, ranker, base)
@@ -137,11 +141,10 @@ def checked_search(
     if "debias" in search:
         hint = "fix it: `fixed={'debias': True}|--set 'debias=true'`"
         raise check.error("debias is no parameter to search, since validation data are measured by it", hint=hint)
-    fields = {part: [*vars(node)] for part, node in spaces.parts(base)}
+    inside = [f"{part}.{field}" for part, node in spaces.parts(base) for field in vars(node) if field != "inner"]
+    names = [*inside, *spaces.weights(base)]
     for name in ranges:
-        word, dot, inner = name.partition(".")
-        if dot and name not in layers and inner not in fields.get(word, ()):
-            names = [f"{part}.{field}" for part, of_part in fields.items() for field in of_part if field != "inner"]
+        if "." in name and name not in (*layers, *names):
             hint = check.suggestion(name, names).rstrip("?") if names else "leave it out"
             raise check.error(f"{base} has no such parameter", got=repr(name), hint=hint)
     checked = SearchProblem(
@@ -154,16 +157,21 @@ def checked_search(
         fixed={name: value for name, value in settled.items() if name not in search} | dict(fixed),
         seed=check.integer("seed", seed, least=0),
         threads=threads,
-        bag=bag,
+        folds=folds,
         replaced=frozenset(search),
     )
     if not checked.ranges:
         hint = "name a space, or give ranges: `search={'leaves': …}|--search 'leaves=…'`"
         raise check.error("there is nothing to search", hint=hint)
+    known = declared(ranker_class(ranker))
+    possible = [(name, value) for name, one in checked.ranges.items() for value in one.ends()]
+    for name, value in (*possible, *checked.fixed.items()):
+        if name in known:
+            known[name].check(value)
     tried = {
         name: one.values[0] if isinstance(one, spaces.Choice) else one.high for name, one in checked.ranges.items()
     }
-    checked.built(checked.parameters(tried))  # an unknown parameter is an error now and not in a trial
+    checked.trial_ranker(checked.parameters(tried))  # an unknown parameter is an error now and not in a trial
     return checked
 
 

@@ -2,7 +2,8 @@
 
 A range is an expression as well as an object: ``log(0.02, 0.2)``, ``whole(7, 63)``, ``whole_log(10, 200)``,
 ``uniform(0.3, 1)``, ``choice(True, False)``; ``start=`` sets the value of the first trial. A parameter of the objective
-is called by its part: ``lambdarank.sigma``, ``stochastic.scale``. Where every layer of a net has a size of its own,
+is called by its part: ``lambdarank.sigma``, ``stochastic.scale``; the weight of a term in a sum by the label of its
+goal or by its name: ``weight.purchase``, ``weight.lambdarank``. Where every layer of a net has a size of its own,
 ``hidden.layers`` is how many there are and ``hidden.1``, ``hidden.2`` … are their sizes.
 """
 
@@ -17,6 +18,7 @@ from rankwise import check, grammar
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import declared, searched
 from rankwise.objectives.base import Objective, Sum
+from rankwise.objectives.wrappers.goal import labels_learned
 from rankwise.rankers.table import ranker_class
 
 if TYPE_CHECKING:
@@ -65,6 +67,10 @@ class Range:
         name = {(0, 0): "uniform", (1, 0): "log", (0, 1): "whole", (1, 1): "whole_log"}[self.log, self.whole]
         return f"{name}({self.low!r}, {self.high!r})"
 
+    def ends(self) -> tuple[float, ...]:
+        """The least and the largest value."""
+        return self.low, self.high
+
     def middle(self) -> float:
         """The middle of the range, on its own scale."""
         return math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2.0
@@ -103,11 +109,17 @@ class Choice:
         """The choice without its start."""
         return f"choice({', '.join(map(repr, self.values))})"
 
+    def ends(self) -> tuple[str | float, ...]:
+        """All values."""
+        return self.values
+
     def __str__(self) -> str:
         return _started(self.expression(), self.start)
 
 
 Dimension = Range | Choice
+WEIGHT = "weight"
+"""What names of weights of terms in a sum begin with."""
 _LAYERS = "hidden."
 _DEPTH, _SIZE = f"{_LAYERS}layers", re.compile(re.escape(_LAYERS) + "[1-9][0-9]*")
 
@@ -196,7 +208,7 @@ def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[d
         return {}, {}
     if space == "default":
         cls = ranker_class(ranker)
-        ranges = searched(cls) | dict(cls.search_space)
+        ranges: Keywords = searched(cls) | dict(cls.search_space)
         if isinstance(objective, str):
             ranges |= cls.native_search_space.get(objective, {})
     else:
@@ -232,8 +244,8 @@ def layers_of(space: Mapping[str, Dimension]) -> list[str]:
 
     >>> layers_of({"hidden.layers": dimension("whole(1, 2)"), "hidden.1": dimension("whole(4, 128)")})
     Traceback (most recent call last):
-    ValueError: every layer of a net needs a range of sizes: got hidden.1 for hidden.layers=whole(1, 2). Hint: add
-    ranges called hidden.1, hidden.2, …, one for each layer that there may be.
+    rankwise.errors.InputError: every layer of a net needs a range of sizes: got hidden.1 for hidden.layers=whole(1, 2).
+    Hint: add ranges called hidden.1, hidden.2, …, one for each layer that there may be.
     """
     sizes, depth = _sizes(space), space.get(_DEPTH)
     most = int(depth.high) if isinstance(depth, Range) and depth.whole else 0
@@ -275,15 +287,43 @@ def parts(objective: Objective | str | None) -> Iterator[tuple[str, Objective]]:
         yield from parts(getattr(objective, "inner", None))
 
 
-def changed(objective: object, values: Mapping[str, object]) -> Any:
+def weights(objective: Objective | str | None) -> dict[str, float]:
+    """Return the weights of the terms of sums, by the names that searches have for them.
+
+    A term is called by the label of its goal, else by its own name, or by its number where several are called alike.
+
+    >>> import rankwise as rw
+    >>> weights(rw.objective("lambdarank + 0.7*on(purchase, xendcg)"))
+    {'weight.lambdarank': 1.0, 'weight.purchase': 0.7}
+    >>> weights(rw.objective("lambdarank + 0.1*lambdarank(truncation=5)"))
+    {'weight.1': 1.0, 'weight.2': 0.1}
+    """
+    if isinstance(objective, Sum):
+        inside = [found for _, term in objective.terms for found in weights(term).items()]
+        return dict(inside) | dict(zip(_term_names(objective), (factor for factor, _ in objective.terms), strict=True))
+    return weights(getattr(objective, "inner", None)) if isinstance(objective, Objective) else {}
+
+
+def _term_names(objective: Sum) -> list[str]:
+    learned = [labels_learned(term) for term in objective.children]
+    labels = [next(iter(names)) if len(names) == 1 else None for names in learned]
+    names = [label or term.name for label, term in zip(labels, objective.children, strict=True)]
+    return [f"{WEIGHT}.{name if names.count(name) == 1 else number}" for number, name in enumerate(names, 1)]
+
+
+def changed(objective: object, values: Mapping[str, Any]) -> Any:
     """Return the objective with some parameters of its parts replaced.
 
     >>> import rankwise as rw
     >>> changed(rw.objective("stochastic(lambdarank)"), {"stochastic.scale": 0.25, "lambdarank.sigma": 2.0})
     stochastic(lambdarank(sigma=2.0), scale=0.25)
+    >>> changed(rw.objective("xendcg + 0.7*on(purchase, xendcg)"), {"weight.purchase": 0.2})
+    xendcg + 0.2*on(purchase, xendcg)
     """
     if isinstance(objective, Sum):
-        return dataclasses.replace(objective, terms=tuple((f, changed(term, values)) for f, term in objective.terms))
+        named = zip(_term_names(objective), objective.terms, strict=True)
+        terms = tuple((values.get(name, factor), changed(term, values)) for name, (factor, term) in named)
+        return dataclasses.replace(objective, terms=terms)
     if not values or not isinstance(objective, Objective):
         return objective
     part = objective.name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rankwise import check, files
 from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial
 from rankwise.model_selection.search import SearchProblem
-from rankwise.rankers.table import built
+from rankwise.rankers.table import build_ranker
 from rankwise.workspace import Workspace, refuse_existing
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _LEFT_OUT = ("checkpoint", "checkpoint_every", "progress", "threads")
 
 
 @contextlib.contextmanager
-def opened(optuna: ModuleType, path: Path | None, search: SearchProblem, *, resume: bool) -> "Iterator[Study]":
+def open_study(optuna: ModuleType, path: Path | None, search: SearchProblem, *, resume: bool) -> "Iterator[Study]":
     """Open the study, in its file or in memory, quietly; an error of the file is one sentence."""
     import sqlalchemy.exc
 
@@ -44,7 +44,7 @@ def opened(optuna: ModuleType, path: Path | None, search: SearchProblem, *, resu
     storage = None
     try:
         if path is not None:
-            ready(path, resume=resume)
+            check_study_target(path, resume=resume)
         work = Workspace(path or Path(), search.identity(), what="search", kind="file")
         try:
             storage = None if path is None else _storage(optuna, path.absolute())
@@ -67,7 +67,7 @@ def opened(optuna: ModuleType, path: Path | None, search: SearchProblem, *, resu
         optuna.logging.set_verbosity(before)
 
 
-def ready(path: Path, *, resume: bool) -> None:
+def check_study_target(path: Path, *, resume: bool) -> None:
     """Raise, before the work begins, if a study cannot be written to the file ``path``."""
     refuse_existing(path, "file", resume=resume)
     files.check_writable(path, force=True)
@@ -116,7 +116,7 @@ def ended_trials(optuna: ModuleType, study: "Study", search: SearchProblem) -> t
         reason = trial.user_attrs.get("reason", "")
         if trial.state == states.FAIL and not reason:
             continue
-        ranker = built(search.ranker, search.parameters(trial.params))
+        ranker = build_ranker(search.ranker, search.parameters(trial.params))
         ended.append(
             Trial(
                 number=len(ended),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from rankwise import caches, check
+from rankwise import caches, check, moved
 from rankwise.check.parameters import Above, AtLeast, Option, Unset
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -17,10 +17,10 @@ from rankwise.metrics import metric as find_metric
 from rankwise.model_selection import spaces
 from rankwise.model_selection.result import COMPLETE, Trial, Tuning
 from rankwise.model_selection.search import DEFAULT, SearchProblem, checked_search
-from rankwise.model_selection.study import ended_trials, mend, opened, process
+from rankwise.model_selection.study import ended_trials, mend, open_study, process
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.progress import Update, bar
-from rankwise.rankers import expressions, inputs
+from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.run import interruption_unannounced
@@ -34,15 +34,16 @@ TRIALS = 50
 _ROUNDS = 10  # between reports, at the middle of the searched learning rates
 
 
+@moved.renamed("rw.tune")
 def tune(
     train: RankingDataset,
     valid: RankingDataset | None = None,
     objective: ObjectiveLike | None = None,
     *,
     ranker: str = "lightgbm",
-    bag: Annotated[
+    folds: Annotated[
         int | None, AtLeast(2), "Number of members of a bag, measured on queries that they have not seen.",
-        Option("folds", metavar="N"),
+        Option(metavar="N"),
     ] = None,
     metric: Annotated[MetricLike, "What is maximised on the validation data.", Option(metavar="METRIC")] = "ndcg@10",
     trials: Annotated[int | None, AtLeast(1), Unset("50"), "Number of trials."] = None,
@@ -53,7 +54,7 @@ def tune(
         "A range to search: 'leaves=whole(7, 63)', 'stochastic.scale=log(0.05, 1)'.", Option(metavar="NAME=RANGE"),
     ] = None,
     fixed: Mapping[str, object] | None = None,
-    study: str | Path | None = None,
+    checkpoint: str | Path | None = None,
     resume: bool = False,
     prune: Annotated[bool, "Whether trials that fall behind end early."] = True,
     seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
@@ -70,15 +71,16 @@ def tune(
     objective is ``lambdarank`` by default, of the labels that the metric measures: ``on(purchase, lambdarank)`` for
     ``"ndcg(label=purchase)@10"``.
 
-    With ``bag=5`` every trial is a :class:`bag <rankwise.rankers.ensembles.bagged.bagged>` of five such rankers over
+    With ``folds=5`` every trial is a :class:`bag <rankwise.rankers.ensembles.bagged.bagged>` of five such rankers over
     the queries of both, judged by the best round of its out-of-fold curve; ``valid`` may then be left out.
 
     ``ranker`` is the name of one of ours, or of one's own that is registered (:func:`rankwise.register`), whose
     ``search_space`` is then the default. As an expression, ``"bagged(lightgbm(xendcg, rounds=300), folds=5)"``, it also
     has the objective, fixed parameters and folds. ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper)
     or ``"none"``; ``search`` adds ranges or replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale":
-    "log(0.05, 1)"}``, and ``fixed`` sets parameters.
-    ``study`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
+    "log(0.05, 1)"}``, and ``fixed`` sets parameters. The weight of a term in a sum is called by the label of its goal,
+    or by its name: ``"weight.purchase"`` and ``"weight.lambdarank"`` of ``"lambdarank + 0.7*on(purchase, xendcg)"``.
+    ``checkpoint`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
     as it would have ended (with ``minutes``, as far as the clock allows).
 
     >>> import rankwise as rw
@@ -93,7 +95,7 @@ def tune(
     """
     optuna = check.optional("optuna", "tune")
     if isinstance(ranker, str) and "(" in ranker:
-        ranker, objective, bag, fixed = _from_expression(ranker, objective, bag, fixed or {})
+        ranker, objective, folds, fixed = _from_expression(ranker, objective, folds, fixed or {})
     if objective is None:
         label = getattr(find_metric(metric), "label", None)
         has = "objective" in ranker_class(ranker).own_parameters() if isinstance(ranker, str) else False
@@ -102,17 +104,17 @@ def tune(
         hint = "tune without constraints, and set them for the best parameters"
         raise check.error("a search compares trials by one metric", got="constraints", hint=hint)
     checked = checked_search(
-        train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, bag
+        train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, folds
     )
     if valid is not None:
-        leakage.compare_parts([train], inputs.aligned(valid, train), "validation")
+        leakage.compare_parts([train], fit_arguments.aligned(valid, train), "validation")
     limit = None if trials is None else check.integer("trials", trials, least=1)
     if minutes is not None:
         check.number("minutes", minutes, least=0.0, open_ends=True)
     elif limit is None:
         limit = TRIALS
-    path = None if study is None else Path(study)
-    with opened(optuna, path, checked, resume=resume) as opened_study:
+    path = None if checkpoint is None else Path(checkpoint)
+    with open_study(optuna, path, checked, resume=resume) as opened_study:
         opened_study.pruner = optuna.pruners.NopPruner()
         if prune:
             opened_study.pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2, n_min_trials=3)
@@ -128,8 +130,8 @@ def tune(
         trials=ended,
         seed=seed,
         stopped=stopped,
-        study=path,
-        bag=bag,
+        checkpoint=path,
+        folds=folds,
     )
     if stopped == "interrupted" and not any(trial.state == COMPLETE for trial in ended):
         raise KeyboardInterrupt
@@ -138,7 +140,7 @@ def tune(
 
 
 def _from_expression(
-    text: str, objective: ObjectiveLike | None, bag: int | None, fixed: Mapping[str, object]
+    text: str, objective: ObjectiveLike | None, folds: int | None, fixed: Mapping[str, object]
 ) -> tuple[str, ObjectiveLike | None, int | None, Mapping[str, object]]:
     """Return the name, objective, folds and fixed parameters of a ranker's expression; arguments go before it."""
     expression = expressions.read(text)
@@ -147,7 +149,7 @@ def _from_expression(
         hint = "`set ranker='lightgbm(xendcg)'`, or 'bagged(lightgbm(xendcg), folds=5)'"
         raise check.error("a search is of one ranker, or of bags of one", got=repr(text), hint=hint)
     single = expression.singles()[0]
-    folds = expression.settings.get("folds", 5) if is_bag and bag is None else bag
+    folds = expression.settings.get("folds", 5) if is_bag and folds is None else folds
     chosen = single.objective or objective if objective in (None, DEFAULT) else objective
     return single.name, chosen, folds, {**single.settings, **fixed}
 
@@ -198,7 +200,7 @@ def _search(
 def _run(optuna: ModuleType, study: "Study", trial: "OptunaTrial", search: SearchProblem, deadline: float) -> str:
     """Train with the parameters of a trial and report to the study; return why the search ends, or nothing."""
     parameters = search.parameters(spaces.suggest(search.ranges, trial))
-    ranker = search.built(parameters)
+    ranker = search.trial_ranker(parameters)
     pace = getattr(ranker, "learning_rate", None) or 1.0  # None: a preset's, in every trial
     rate = search.ranges.get("learning_rate")
     middle = rate.middle() if isinstance(rate, spaces.Range) else pace
@@ -206,7 +208,7 @@ def _run(optuna: ModuleType, study: "Study", trial: "OptunaTrial", search: Searc
     expressions.configure(ranker, metrics=(search.metric,), threads=search.threads, progress=False)
     try:
         with interruption_unannounced(), leakage.checked():
-            ranker.fit(search.train, valid=search.valid, watch=callback)
+            ranker.fit(search.train, valid=search.valid, callback=callback)
     except optuna.TrialPruned as why:
         trial.set_user_attr("reason", str(why))
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)

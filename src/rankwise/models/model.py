@@ -7,15 +7,17 @@ from typing import Self
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
 from rankwise.models.contributions import Contributions
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 
 Score = Callable[[Floats, Offsets | None], Array]
 """From a matrix of features, and the offsets of its queries where they are known, to one score per document."""
 
-NO_SHARES = (
-    "{} has no feature_importances_, which are shares in the gain of splits. Hint: "
-    "abs(ranker.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
-)
+
+def no_shares(name: str) -> AttributeError:
+    """Build the error of a model without splits, or of its ranker, that is asked for importances."""
+    what = f"{name} has no feature_importances_, which are shares in the gain of splits"
+    hint = "abs(ranker.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores"
+    return AttributeError(check.Message(what, hint=hint))
 
 
 class Model(ABC):
@@ -48,7 +50,7 @@ class Model(ABC):
     def contributions(self, features: Floats, offsets: Offsets | None = None) -> Contributions:
         """Return what each feature adds to each score; raise where that is not known."""
 
-    def matrix(self, data: Documents) -> Floats:
+    def matrix(self, data: ModelInput) -> Floats:
         """Return the features of a data set, a table or a matrix, with codes that the model takes."""
         features = self.schema.matrix(data)
         self.schema.check_codes(features, self.least_code)
@@ -60,7 +62,7 @@ class Model(ABC):
 
     def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature, of trees."""
-        raise AttributeError(NO_SHARES.format(self.trained_by))
+        raise no_shares(self.trained_by)
 
     def shares(self) -> Array:
         """Return the share of each feature in the total gain of all splits."""

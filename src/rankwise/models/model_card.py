@@ -101,10 +101,10 @@ def model_card(facts: CardFacts, evaluations: Evaluations = None) -> str:
     training = {"ranker": facts.ranker} | _settings(description) | chose | {"command": typed}
     features = _features(facts.schema)
     parts += [section("Data", data | features), section("Training", training), section("Versions", versions)]
-    return joined(*parts, code(_LOAD + use))
+    return join_sections(*parts, code(_LOAD + use))
 
 
-def joined(*parts: str) -> str:
+def join_sections(*parts: str) -> str:
     """Return a card of its parts, without those that are empty."""
     card = "\n\n".join(filter(None, parts)) + "\n"
     return "\n".join(map(check.printable, card.split("\n")))  # names come from files that others wrote

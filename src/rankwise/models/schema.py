@@ -23,7 +23,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.data.tables import Table
 
-Documents = RankingDataset | ArrayLike | Table
+ModelInput = RankingDataset | ArrayLike | Table
 """What can be scored: a data set, a matrix or a table of features."""
 
 
@@ -54,7 +54,7 @@ class Schema:
         names, categories = check.feature_names(description["names"], count), category_lists(listed, categorical)
         return cls(count, names, categorical, categories, bool(description.get("init_scores", False)))
 
-    def written(self) -> Json:
+    def to_dict(self) -> Json:
         """Return plain data for a model's file."""
         return {
             "count": self.count,
@@ -112,7 +112,7 @@ class Schema:
         coded = [self.names[column] for column in self.categorical]
         return arguments | {"features": self.names, "categorical": coded, "categories": self.lists(self.names)}
 
-    def matrix(self, data: Documents) -> Floats:
+    def matrix(self, data: ModelInput) -> Floats:
         """Return the features of a data set, a table or a matrix, whose codes are places in the categories here."""
         if isinstance(data, RankingDataset):
             return self.align(data).features
@@ -191,7 +191,7 @@ class Schema:
         names, theirs = self.names, data.feature_names
         if theirs is None or names is None or theirs == names:
             return data
-        order = self.places(theirs)
+        order = self.column_indices(theirs)
         return replace(
             data,
             features=data.features[:, order] if data.is_sparse else np.ascontiguousarray(data.features[:, order]),
@@ -200,7 +200,7 @@ class Schema:
             categories={order.index(column): listed for column, listed in data.categories.items() if column in order},
         )
 
-    def places(self, theirs: Sequence[str]) -> list[int]:
+    def column_indices(self, theirs: Sequence[str]) -> list[int]:
         """Return the places of the features among other columns, by name; a missing one is an error."""
         names, places = self.names or (), _places(theirs)
         missing = [name for name in names if name not in places]
@@ -272,7 +272,7 @@ def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
         raise check.error("a table of features must have columns", got="none", hint="pass the features")
     lists: dict[str, Values] = {}
     if schema is not None and schema.names is not None:
-        names = [names[place] for place in schema.places(names)]
+        names = [names[place] for place in schema.column_indices(names)]
         lists = {names[column]: values for column, values in schema.categories.items()}
     elif schema is not None:
         lists = schema.lists(names)
@@ -283,7 +283,7 @@ def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
         return RankingDataset.from_frame(complete, query=query, label=label, features=names, categories=lists)
 
 
-def lists_of(data: Documents, schema: Schema | None = None) -> RankingDataset:
+def lists_of(data: ModelInput, schema: Schema | None = None) -> RankingDataset:
     """Return a data set itself, or that of a table with columns ``qid`` and ``label``.
 
     ``schema`` says which categories a model knows that is to score it.

@@ -45,14 +45,15 @@ _PLAIN = str | int | float | bool | None
 _ATTEMPTS = 100  # to read a model, since another one may take its place meanwhile
 
 
-def ready(path: str | Path, *, force: bool = False) -> Path:
+def check_model_target(path: str | Path, *, force: bool = False) -> Path:
     """Check, before the work begins, that a model can be written to the folder ``path``; gives where it will lie."""
     path = files.resolve_link(Path(path))
     check.free_path(path, force=force)
     if not path.exists():
         return files.check_writable(path)
     if not (path / DESCRIPTION).is_file():
-        raise FileExistsError(f"{path} is not a model of rankwise and is kept. Hint: choose another name.")
+        what = f"{path} is not a model of rankwise and is kept"
+        raise FileExistsError(check.Message(what, hint="choose another name"))
     return files.check_writable_folder(path)
 
 
@@ -69,7 +70,7 @@ def write(
 
     ``fill`` writes files that keep their names, of any size, into a folder.
     """
-    path, readme = ready(path, force=force), _sealed(card.encode()) if card else b""
+    path, readme = check_model_target(path, force=force), _sealed(card.encode()) if card else b""
     with files.rename_errors(path):
         if fill is None and path.exists():
             _replace(path, description, contents, readme)
@@ -88,7 +89,7 @@ def write(
             _put(new / DESCRIPTION, text(description, contents, {role: role for role in contents}))
             files.sync_folder(new)
             if path.exists() or not _renamed(new, path):
-                ready(path, force=force)
+                check_model_target(path, force=force)
                 _replace(path, description, contents, readme) if fill is None else _exchange(path, new)
         finally:
             shutil.rmtree(new, ignore_errors=True)
@@ -124,7 +125,7 @@ def read(path: str | Path) -> tuple[Json, dict[str, bytes]]:
 def verify(path: str | Path, description: Json) -> None:
     """Verify every byte of the files that keep their names, which :func:`read` does not read."""
     path = Path(path)
-    with making_sense(path):
+    with malformed_as_error(path):
         for name, entry in description["contents"].items():
             file = path / name
             if not _is_inside(file, path) or not file.is_file() or _entry(file) != entry:
@@ -134,7 +135,7 @@ def verify(path: str | Path, description: Json) -> None:
 
 
 @contextlib.contextmanager
-def making_sense(path: str | Path) -> Iterator[None]:
+def malformed_as_error(path: str | Path) -> Iterator[None]:
     """Name the model in errors, and report a malformed description."""
     try:
         with check.naming(path):
@@ -338,7 +339,7 @@ def _edited(card: Path) -> bool:
 def _listed(path: Path) -> set[str] | None:
     """The files of the model in a folder; None if its description is damaged."""
     try:
-        with making_sense(path):
+        with malformed_as_error(path):
             description = _parse(path, (path / DESCRIPTION).read_bytes())
             names = (entry["name"] for entry in description["files"].values())
             return {*names, *description.get("contents", {}).keys()}

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from rankwise import check, grammar
 from rankwise.arrays import Array
 from rankwise.data.columns import flat
-from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.prepared import Prepared
+from rankwise.objectives.ragged import Derivatives, Values
 from rankwise.stream import Stream
 
 MORE_LABELS = "more_labels."
@@ -169,7 +169,7 @@ def columns_for(child: Objective, parent: Objective, columns: Mapping[str, Array
 class Sum(Objective):
     """A weighted sum of objectives; value, gradient, Hessian and numerator add up.
 
-    Terms of a sum with several goals are put on one scale: see :class:`rankwise.on`.
+    Terms of a sum with several goals are put on one scale: see :class:`rankwise.objectives.on`.
     """
 
     terms: tuple[tuple[float, Objective], ...]
@@ -301,7 +301,7 @@ def base_score(totals: Sequence[LevelTotals]) -> float:
     It is the constant with the least loss. The gradient of sigmoid cross entropy adds up to −Σy where scores are very
     low, and to Σ(1 − y) where they are very high, each by its weights; losses of ranking add 0 to both.
 
-    >>> from rankwise import Calibrated, XENDCG
+    >>> from rankwise.objectives import Calibrated, XENDCG
     >>> prepared = (0.5 * Calibrated() + XENDCG()).prepare([0, 1, 0, 0, 0], [0, 3, 5])
     >>> round(base_score([level_totals(prepared)]), 4)  # log 1/4
     -1.3863

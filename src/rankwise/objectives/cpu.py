@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from rankwise.compiling import FUSED, kernel
-from rankwise.metrics.order import longest_of, order_in, scratch_for
+from rankwise.metrics.sorting import longest_of, order_in, scratch_for
 from rankwise.objectives.fastmath import log
 from rankwise.stream import fill_uniforms, uniform_pair
 
@@ -48,7 +48,7 @@ def chain(first, last, offsets, firsts, seconds, gradient, hessian, numerator):
 
 
 @kernel
-def treat(first, last, offsets, treatment, gradient, hessian):
+def replace_curvature(first, last, offsets, treatment, gradient, hessian):
     """Replace the Hessian by its size, a floor below the query's largest, ones, or the size of the gradient."""
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]

@@ -23,8 +23,17 @@ from rankwise.device.random import key_words, query_words
 from rankwise.metrics.gains import Gain, Ideal
 from rankwise.metrics.triton import gains_and_ideal
 from rankwise.objectives.cpu import NOISES, TREATMENTS
-from rankwise.objectives.lists import Derivatives, DeviceKernel, Launch, Lists, Random, Selection, Values, noise_streams
-from rankwise.objectives.triton import chain, clean, fill_errors, gather, map_values, perturb, reduce, treat
+from rankwise.objectives.ragged import (
+    Derivatives,
+    DeviceKernel,
+    Launch,
+    RaggedLists,
+    Random,
+    Selection,
+    Values,
+    noise_streams,
+)
+from rankwise.objectives.triton import chain, clean, fill_errors, gather, map_values, perturb, reduce, replace_curvature
 from rankwise.objectives.wrappers.bounds import BoundMaps
 from rankwise.stream import Stream
 from rankwise.threads import Kernel
@@ -32,7 +41,7 @@ from rankwise.threads import Kernel
 _TILE, _BLOCK, _WIDE = 256, 256, 1024
 
 
-class DeviceLists(Ragged, Lists):
+class DeviceLists(Ragged, RaggedLists):
     """The documents of queries as ranges of flat tensors."""
 
     def __init__(
@@ -179,7 +188,7 @@ class DeviceLists(Ragged, Lists):
         """Return values in the form that kernels take."""
         return values
 
-    def treat(self, treatment: str, out: Derivatives) -> None:
+    def replace_curvature(self, treatment: str, out: Derivatives) -> None:
         """Replace the Hessian by one that Newton's method can use (``cpu.py``)."""
         if treatment == "absolute":
             out.hessian.abs_()
@@ -187,7 +196,7 @@ class DeviceLists(Ragged, Lists):
             out.hessian.copy_(out.gradient).abs_()
         elif treatment in TREATMENTS:
             number = TREATMENTS.index(treatment)
-            treat[(self.n_queries,)](self.offsets, out.gradient, out.hessian, number, _BLOCK, num_warps=2)
+            replace_curvature[(self.n_queries,)](self.offsets, out.gradient, out.hessian, number, _BLOCK, num_warps=2)
 
     def add(self, out: Derivatives, factor: float, part: Derivatives) -> None:
         """Add ``factor`` times the derivatives of a part."""

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, offsets_of, read_only
 from rankwise.compiling import kernel
-from rankwise.metrics.order import longest_of
+from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.cpu import NOISES
-from rankwise.objectives.lists import Lists, draw_streams
-from rankwise.objectives.plackett_luce.cpu.draws import PLACE, draw, samples_at_once, tabulate, working_memory
+from rankwise.objectives.plackett_luce.cpu.draws import PLACE, sample_batch, samples_at_once, tabulate, working_memory
+from rankwise.objectives.ragged import RaggedLists, draw_streams
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
 
@@ -57,7 +57,7 @@ def sample_scores(
     """
     checked, values = _checked(scores, offsets, stream, samples, scale, noise)
     check.number("temperature", temperature, least=0.0, open_ends=True)
-    lists, drawn = Lists(read_only(checked)), np.empty((samples, values.size))
+    lists, drawn = RaggedLists(read_only(checked)), np.empty((samples, values.size))
     noisy_scores = lists.noisy(values, stream, samples, scale=scale, temperature=temperature, noise=noise)
     for row, noisy in zip(drawn, noisy_scores, strict=True):
         row[:] = noisy
@@ -106,7 +106,9 @@ def sample_rankings(
             return drawn
     queries, starts = np.repeat(np.arange(sizes.size), sizes), np.repeat(checked[:-1], sizes)
     shown = np.arange(values.size) - starts < np.repeat(ranks, sizes)
-    noisy_scores = Lists(read_only(checked)).noisy(values, stream, samples, scale=scale, temperature=1.0, noise=noise)
+    noisy_scores = RaggedLists(read_only(checked)).noisy(
+        values, stream, samples, scale=scale, temperature=1.0, noise=noise
+    )
     for row, noisy in zip(drawn, noisy_scores, strict=True):
         row[:] = (np.lexsort((-noisy, queries)) - starts)[shown]
     return drawn
@@ -128,7 +130,7 @@ def _draw_rankings(first, last, offsets, key, queries, scores, rank_offsets, dra
         steep = tabulate(values, values, head, floats, integers)
         for i in range(0, n, samples_at_once(head)):
             count = min(samples_at_once(head), n - i)
-            draw(steep, key, queries[q], i, count, n, 0, values.size, head, floats, integers, batch, at)
+            sample_batch(steep, key, queries[q], i, count, n, 0, values.size, head, floats, integers, batch, at)
             for a in range(count):
                 for k in range(head):
                     drawn[i + a, rank_offsets[q] + k] = integers[PLACE, at[a * head + k]]

@@ -19,7 +19,16 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Array, Column, read_only
 from rankwise.data.columns import taken_by_objectives
-from rankwise.objectives.lists import FIRST, Derivatives, DeviceKernel, Lists, Random, Selection, Values, parameters
+from rankwise.objectives.ragged import (
+    FIRST,
+    Derivatives,
+    DeviceKernel,
+    RaggedLists,
+    Random,
+    Selection,
+    Values,
+    parameters,
+)
 from rankwise.stream import Stream
 from rankwise.threads import Kernel
 
@@ -50,7 +59,7 @@ class Prepared(ABC):
     that are annotated ``PerDocument`` or ``PerQuery``.
     """
 
-    lists: Lists
+    lists: RaggedLists
 
     @property
     def n_queries(self) -> int:
@@ -126,7 +135,7 @@ class Prepared(ABC):
                 return None if value is None else selection.per_document(value)
             if role == "query":
                 return None if value is None else selection.per_query(value)
-            if isinstance(value, Lists):
+            if isinstance(value, RaggedLists):
                 return selection.lists
             return value.select(selection) if isinstance(value, Prepared) else value
 
@@ -141,7 +150,7 @@ class Prepared(ABC):
         """Return the same on the device of ``lists``."""
 
         def moved(value: Any, _: str) -> Any:
-            if isinstance(value, Lists):
+            if isinstance(value, RaggedLists):
                 return lists
             return value.move(lists) if isinstance(value, Prepared) else lists.column(value)
 
@@ -221,7 +230,7 @@ class PreparedKernel(Prepared):
         kernel_out = out if separate and self.numerator else out._replace(numerator=None)
         self.lists.run(self.kernel, self.device_kernel, scores, self.arguments, random, kernel_out, self.work)
         if len(out.hessian) and self.curvature:
-            self.lists.treat(self.curvature, out)
+            self.lists.replace_curvature(self.curvature, out)
         if separate and not self.numerator:
             out.numerator[:] = out.gradient
 
@@ -267,12 +276,12 @@ def has_kernels(device: str) -> bool:
     return device in KERNEL_DEVICES and _has_triton()
 
 
-def checked_lists(labels: Values, offsets: Any) -> tuple[Values, Lists]:
+def checked_lists(labels: Values, offsets: Any) -> tuple[Values, RaggedLists]:
     """Return checked labels and their lists; an error names the query.
 
     Tensors on a device with kernels stay there. ``offsets`` may be lists already.
     """
-    if isinstance(offsets, Lists):
+    if isinstance(offsets, RaggedLists):
         return labels, offsets
     device = getattr(getattr(labels, "device", None), "type", "")
     if device and has_kernels(device):
@@ -280,7 +289,7 @@ def checked_lists(labels: Values, offsets: Any) -> tuple[Values, Lists]:
 
         return DeviceLists.checked_labels(labels, offsets)
     checked = check.offsets(offsets, int(np.size(labels)))
-    return read_only(check.labels(labels, checked)), Lists(read_only(checked))
+    return read_only(check.labels(labels, checked)), RaggedLists(read_only(checked))
 
 
 def reject_columns(who: object, columns: Mapping[str, ArrayLike], accepted: tuple[str, ...] = ()) -> None:
@@ -291,7 +300,7 @@ def reject_columns(who: object, columns: Mapping[str, ArrayLike], accepted: tupl
             raise check.error(f"{who} takes no {name}", hint=f"leave it out; {hints}")
 
 
-def document_weights(columns: Mapping[str, ArrayLike], lists: Lists) -> Values:
+def document_weights(columns: Mapping[str, ArrayLike], lists: RaggedLists) -> Values:
     """Return the checked weights of documents; an empty column if there are none."""
     weights = columns.get("document_weights")
     return lists.none if weights is None else lists.checked("document_weights", weights)

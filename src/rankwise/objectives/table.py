@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rankwise import check, grammar, registry
-from rankwise.objectives.adapted import Adapted, as_objective
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.objectives import Distil, MarginMSE
+from rankwise.objectives.function_objective import Adapted, as_objective
 from rankwise.objectives.pairwise.objectives import BPR, LambdaRank, Pairwise, RankNet
 from rankwise.objectives.pairwise.yeti import Yeti
 from rankwise.objectives.plackett_luce.objectives import ListMLE, PLRank
@@ -17,7 +17,7 @@ from rankwise.objectives.softmax.objectives import XENDCG, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers.bounded import bounded
 from rankwise.objectives.wrappers.clickwise import clickwise
 from rankwise.objectives.wrappers.fair import fair
-from rankwise.objectives.wrappers.on import on
+from rankwise.objectives.wrappers.goal import on
 from rankwise.objectives.wrappers.positioned import positioned
 from rankwise.objectives.wrappers.safe import safe
 from rankwise.objectives.wrappers.stochastic import stochastic
@@ -47,8 +47,8 @@ def objective(expression: ObjectiveLike) -> Objective:
     0.7*xendcg + 0.3*approx_ndcg(eta=5)
     >>> objective("0.5*3")
     Traceback (most recent call last):
-    ValueError: * does not go between these in the objective expression: got '0.5*3' at character 4 of '0.5*3'. Hint:
-    write numbers out: nothing is computed.
+    rankwise.errors.InputError: * does not go between these in the objective expression: got '0.5*3' at character 4 of
+    '0.5*3'. Hint: write numbers out: nothing is computed.
     """
     if not isinstance(expression, str):
         return as_objective(expression)

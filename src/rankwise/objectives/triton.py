@@ -87,7 +87,7 @@ def chain(
 
 
 @triton_kernel
-def treat(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.constexpr):
+def replace_curvature(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.constexpr):
     """Replace the Hessian of a query by one that depends on all of it: a floor below its largest, or ones."""
     _, first, size = program_list(offsets)
     source = hessian if treatment == _FLOORED else gradient

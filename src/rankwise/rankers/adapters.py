@@ -12,7 +12,7 @@ from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
-from rankwise.rankers.inputs import mean, query_weights
+from rankwise.rankers.fit_arguments import mean, query_weights
 from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.xgboost.model import average_hessian, queries_before
 from rankwise.stream import Stream
@@ -41,7 +41,7 @@ class Rounds:
         self._prepared: Prepared
         self._on_device: DeviceNewton | None = None
 
-    def derivatives(self, lists: "Lists") -> tuple[Any, Any]:
+    def derivatives(self, lists: "QueryArrays") -> tuple[Any, Any]:
         """Return numerator and Hessian, weighted by query: arrays, or tensors of a device with a kernel for them."""
         self._prepare(lists.labels, lists.offsets, lists.weights)
         stream = self.stream.at(self.round)
@@ -60,7 +60,7 @@ class Rounds:
         self._columns = tuple(None if column is None else np.array(column) for column in columns)
 
 
-class Lists(NamedTuple):
+class QueryArrays(NamedTuple):
     """What a library says about documents."""
 
     scores: Array
@@ -79,8 +79,8 @@ def lightgbm_objective(
     """Return an objective for ``lgb.train(params={"objective": …})`` and ``lgb.LGBMRanker(objective=…)``.
 
     ``DaskLGBMRanker`` takes it too, but each worker then counts queries from 0, so that workers share their draws:
-    ``rw.dask.fit`` keys them by id. The data set needs its ``group``. Weights of documents are honoured if they are the
-    same within a query. The callable counts rounds, and LightGBM copies it for every training: each begins with
+    ``rw.cluster.dask.fit`` keys them by id. The data set needs its ``group``. Weights of documents are honoured if they
+    are the same within a query. The callable counts rounds, and LightGBM copies it for every training: each begins with
     ``start_round``, which is the number of trees there are where one continues a model. ``documents`` are columns of
     the rows that the objective takes: ``groups``, ``document_weights``, ``teacher_scores`` ….
 
@@ -90,11 +90,11 @@ def lightgbm_objective(
 
     >>> import lightgbm as lgb, rankwise as rw
     >>> data = rw.synthetic(n_queries=20, n_docs=20, seed=1)
-    >>> params = {"objective": rw.lightgbm_objective("xendcg"), "num_threads": 1, "verbosity": -1}
+    >>> params = {"objective": rw.objectives.lightgbm_objective("xendcg"), "num_threads": 1, "verbosity": -1}
     >>> own = lgb.Dataset(data.features, data.labels, group=data.sizes)
     >>> lgb.train(params, own, num_boost_round=3).num_trees()
     3
-    >>> ranker = lgb.LGBMRanker(objective=rw.lightgbm_objective("xendcg"), n_estimators=3, n_jobs=1, verbose=-1)
+    >>> ranker = lgb.LGBMRanker(objective=params["objective"], n_estimators=3, n_jobs=1, verbose=-1)
     >>> ranker.fit(data.features, data.labels, group=data.sizes).n_estimators_
     3
     """
@@ -132,6 +132,10 @@ class NamedMetric:
     def __init__(self, metric: Metric) -> None:
         self.metric, self.__name__ = metric, str(metric)
 
+    def mean(self, lists: QueryArrays) -> float:
+        """Return the mean over queries, by their weights."""
+        return mean(self.metric, self.metric(lists.scores, lists.labels, lists.offsets), lists.weights)
+
 
 class LightGBMMetric(NamedMetric):
     """Called by ``lgb.train`` and by estimators, as :class:`LightGBMObjective` is."""
@@ -140,7 +144,7 @@ class LightGBMMetric(NamedMetric):
         self, first: object, second: object, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> tuple[str, float, bool]:
         """Return the name, the mean, and that higher is better."""
-        return self.__name__, mean(self.metric, *_lightgbm_lists(first, second, weight, group)), True
+        return self.__name__, self.mean(_lightgbm_lists(first, second, weight, group)), True
 
 
 def xgboost_objective(
@@ -162,7 +166,7 @@ def xgboost_objective(
     takes no objective but XGBoost's own; :class:`XGBoostRanker` takes them all.
 
     Workers of a cluster learn no ids of queries from XGBoost. Draws then go by the number of a query among those of all
-    workers, in the order of their ranks; ``rw.dask.fit`` and ``rw.ray.fit`` key them by id.
+    workers, in the order of their ranks; ``rw.cluster.dask.fit`` and ``rw.cluster.ray.fit`` key them by id.
 
     ``device="cuda"``, for trees that are grown there (the parameter of the same name), computes gradient and Hessian on
     the GPU and gives XGBoost tensors of it, if the objective has a kernel for it (:class:`XGBoostRanker` says more).
@@ -179,7 +183,7 @@ def xgboost_objective(
     >>> data = rw.synthetic(n_queries=20, n_docs=20, seed=1)
     >>> own = xgb.DMatrix(data.features, data.labels, group=data.sizes, nthread=1)
     >>> params = {"disable_default_eval_metric": 1, "min_child_weight": 20, "nthread": 1}
-    >>> xgb.train(params, own, num_boost_round=3, obj=rw.xgboost_objective("xendcg")).num_boosted_rounds()
+    >>> xgb.train(params, own, num_boost_round=3, obj=rw.objectives.xgboost_objective("xendcg")).num_boosted_rounds()
     3
     """
     return XGBoostObjective(objective, seed, query_ids, start_round, documents, device, relative=relative)
@@ -236,10 +240,10 @@ class XGBoostMetric(NamedMetric):
                 "one document as 1",
                 hint="pass it to xgb.train(custom_metric=…), or train a rw.XGBoostRanker with metrics=…",
             )
-        return self.__name__, mean(self.metric, *_xgboost_lists(scores, data))
+        return self.__name__, self.mean(_xgboost_lists(scores, data))
 
 
-def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> Lists:
+def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> QueryArrays:
     """Read ``(scores, Dataset)`` or ``(labels, scores, weights of documents, sizes)``."""
     scores, labels = second, first
     if hasattr(second, "get_group"):
@@ -248,10 +252,10 @@ def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> Lists:
         hint = "pass group=, the number of documents of each query, to the Dataset or to fit of LGBMRanker"
         raise check.error("the data set has no groups", hint=hint)
     offsets = offsets_of(group)
-    return Lists(scores, labels, offsets, None if weight is None else query_weights(weight, offsets))
+    return QueryArrays(scores, labels, offsets, None if weight is None else query_weights(weight, offsets))
 
 
-def _xgboost_lists(scores: Floats, data: Any) -> Lists:
+def _xgboost_lists(scores: Floats, data: Any) -> QueryArrays:
     """Read scores and a DMatrix, which has no weights or one for each query."""
     offsets = np.asarray(data.get_uint_info("group_ptr"), np.int64)
     if not offsets.size:
@@ -259,4 +263,4 @@ def _xgboost_lists(scores: Floats, data: Any) -> Lists:
         raise check.error("the DMatrix has no groups", hint=hint)
     weights = np.asarray(data.get_weight(), np.float64)
     checked = check.query_weights(weights, offsets.size - 1) if weights.size else None
-    return Lists(np.asarray(scores, np.float64), data.get_label(), offsets, checked)
+    return QueryArrays(np.asarray(scores, np.float64), data.get_label(), offsets, checked)

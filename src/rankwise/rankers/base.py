@@ -10,33 +10,32 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data import leakage
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.metrics.base import with_labels
 from rankwise.models import attributes, model_card, storage
 from rankwise.models.model import Model
-from rankwise.models.schema import Documents, Schema, is_frame, queries_of
+from rankwise.models.schema import ModelInput, Schema, is_frame, queries_of
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers import expressions, inputs, table
+from rankwise.rankers import expressions, fit_arguments, table
 from rankwise.rankers.sklearn import Estimator, check_fitted, reject
 from rankwise.rankers.training import run
 from rankwise.rankers.training.loop import Learner
 from rankwise.rankers.training.one_round import OneRound, attribute_model
 from rankwise.rankers.training.settings import (
+    Callback,
     TrainingData,
     TrainingSettings,
-    Watch,
     exponential_labels,
     metrics_of,
     objective_of,
     trains_at_once,
 )
-from rankwise.rankers.training.validation import Measure, measures_of
+from rankwise.rankers.training.validation import EvalSet, measures_of
 from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Ranker(Estimator, ABC):
 
     It has ``fit``, ``predict``, ``rank``, ``save`` and the rest from here, and works wherever a ranker does. With a
     name from :func:`rankwise.register` it is known to expressions, files and :func:`rankwise.load`. ``search_space``
-    holds the ranges that :func:`rankwise.tune` searches by default.
+    holds the ranges that :func:`rankwise.tune` searches by default, beside those that parameters declare.
 
     >>> import numpy as np, rankwise as rw
     >>> @rw.register("centroid")
@@ -111,7 +110,7 @@ class Ranker(Estimator, ABC):
     """``loss``: of the training queries before each round, or during each epoch; that of LambdaRank and its like does
     not compare between rounds (see ``loss_compares``). A metric: of the validation queries after it."""
     scales_: Mapping[str, float] = MappingProxyType({})
-    """The scale of each term of an objective with several goals: see :class:`rankwise.on`."""
+    """The scale of each term of an objective with several goals: see :class:`rankwise.objectives.on`."""
     best_round_: int
     """After how many rounds of this fit the first metric was best; the model holds these rounds."""
     stopped_: str
@@ -158,7 +157,7 @@ class Ranker(Estimator, ABC):
         }
 
     def __repr__(self) -> str:
-        return expressions.written(self)
+        return expressions.expression_of(self)
 
     def __copy__(self) -> Self:
         copied = object.__new__(type(self))
@@ -171,18 +170,18 @@ class Ranker(Estimator, ABC):
 
     def fit(
         self,
-        X: Documents,  # noqa: N803 (scikit-learn's names)
+        X: ModelInput,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
-        valid: inputs.Validation = None,
+        valid: fit_arguments.Validation = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         init_model: "Ranker | str | Path | None" = None,
         resume: bool = False,
-        measure: Mapping[str, RankingDataset | Measure] | None = None,
-        watch: Watch | None = None,
-        **others: Unpack[inputs.EvalSet],
+        eval_sets: Mapping[str, RankingDataset | EvalSet] | None = None,
+        callback: Callback | None = None,
+        **others: Unpack[fit_arguments.EvalSet],
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 
@@ -193,27 +192,30 @@ class Ranker(Estimator, ABC):
         folder, is continued by as many rounds more. Data with ``init_scores`` start from these instead:
         the model learns what to add to them, and ``predict`` needs them too. ``resume`` starts from the checkpoint if
         there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
-        best model so far; before the first round is complete it raises KeyboardInterrupt. ``measure`` names data sets
-        on which the metrics are measured after every round, beside the validation data: with ``measure={"train":
-        train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called after every round with its number and the
-        history so far; what it raises ends training, and with :class:`rankwise.StopTraining` the best model so far is
-        kept.
+        best model so far; before the first round is complete it raises KeyboardInterrupt. ``eval_sets`` names data sets
+        on which the metrics are measured after every round, beside the validation data: with ``eval_sets={"train":
+        train}`` there is ``history_["train ndcg@10"]``. ``callback`` is called after every round with its number and
+        the history so far; what it raises ends training, and with :class:`rankwise.StopTraining` the best model so far
+        is kept.
 
-        Rankers that are made of others pass ``watch`` to every training, keep ``checkpoint`` folders by which
+        Rankers that are made of others pass ``callback`` to every training, keep ``checkpoint`` folders by which
         ``resume=True`` resumes, take no ``init_model``, and raise KeyboardInterrupt after Ctrl-C.
         """
         if others:
-            valid = inputs.with_eval_set(valid, self, others)
+            eval_sets, callback = moved.taken("rw.Ranker.fit", others, eval_sets, callback)
+            valid = fit_arguments.with_eval_set(valid, self, others)
         older = None if init_model is None else self.older(init_model)
-        settings = TrainingSettings.of(self, resume=resume, watch=watch)
+        settings = TrainingSettings.of(self, resume=resume, callback=callback)
         columns: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
         if older is not None:
             columns["older"] = older.model_.schema
         train, held_out = self._inputs(X, y, settings, **columns)
-        eval_sets: Mapping[str, Measure] = {}
-        if measure:
-            eval_sets = measures_of(measure, lambda data: inputs.aligned(data, train), self, debias=settings.debias)
-        self._train(TrainingData(train=train, valid=held_out, older=older, eval_sets=eval_sets), settings)
+        measures: Mapping[str, EvalSet] = {}
+        if eval_sets:
+            measures = measures_of(
+                eval_sets, lambda data: fit_arguments.aligned(data, train), self, debias=settings.debias
+            )
+        self._train(TrainingData(train=train, valid=held_out, older=older, eval_sets=measures), settings)
         return self
 
     def older(self, model: object) -> Any:
@@ -221,11 +223,11 @@ class Ranker(Estimator, ABC):
         return reject(self, "fit", {"init_model": model}, without=("init_model",))
 
     def _inputs(
-        self, data: Documents, labels: inputs.Labels, settings: TrainingSettings, **columns: Any
-    ) -> inputs.Parts:
+        self, data: ModelInput, labels: fit_arguments.Labels, settings: TrainingSettings, **columns: Any
+    ) -> fit_arguments.Parts:
         """Return training and validation data from the arguments of ``fit``."""
         exponential = settings.exponential_labels() if self.nested() is None else exponential_labels(self)
-        return inputs.parts(data, labels, **columns, exponential=exponential)
+        return fit_arguments.parts(data, labels, **columns, exponential=exponential)
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train; rankers that are made of others do it in their own way."""
@@ -238,7 +240,7 @@ class Ranker(Estimator, ABC):
         """Return what learns, round by round: it scores ``data.held_out`` after every one."""
         if not trains_at_once(self):
             raise NotImplementedError(f"{type(self).__name__} defines no _fit(train, valid)")
-        inputs.reject_start(data.train, self)
+        fit_arguments.reject_start(data.train, self)
         return OneRound(self, data)
 
     def check_data(self, train: RankingDataset) -> None:
@@ -266,7 +268,7 @@ class Ranker(Estimator, ABC):
 
     # Scores and what they are good for.
 
-    def predict(self, data: Documents, **others: Never) -> Array:
+    def predict(self, data: ModelInput, **others: Never) -> Array:
         """Return one score per document, the higher the better; scores compare within a query.
 
         ``data`` is a RankingDataset, a matrix or a table of features. A model that was trained from ``init_scores``
@@ -287,13 +289,13 @@ class Ranker(Estimator, ABC):
             return lists.unsorted(scores)
         return self._scores(data, None)
 
-    def _scores(self, data: Documents, offsets: Any, order: Any = None) -> Array:
+    def _scores(self, data: ModelInput, offsets: Any, order: Any = None) -> Array:
         """Return the scores of data, whose rows are put into an ``order``."""
         features = self.model_.matrix(data)
         with _own_threads(self):
             return self.model_.scores(features if order is None else features[order], offsets)
 
-    def _scored(self, data: Documents, qid: ArrayLike | None, group: ArrayLike | None) -> tuple[RankingDataset, Array]:
+    def _scored(self, data: ModelInput, qid: ArrayLike | None, group: ArrayLike | None) -> tuple[RankingDataset, Array]:
         """Return the lists of documents whose queries are known, and their scores in this order."""
         check_fitted(self)
         if isinstance(data, RankingDataset):
@@ -302,7 +304,7 @@ class Ranker(Estimator, ABC):
             lists = queries_of(data)
         else:
             features = self.model_.matrix(data)
-            lists = inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group, to_score=True)
+            lists = fit_arguments.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group, to_score=True)
         return lists, self._scores(data, lists.offsets, lists.rows)
 
     @property
@@ -312,7 +314,7 @@ class Ranker(Estimator, ABC):
 
     def score(
         self,
-        X: Documents,  # noqa: N803 (scikit-learn's names)
+        X: ModelInput,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
@@ -321,13 +323,13 @@ class Ranker(Estimator, ABC):
     ) -> float:
         """Return the mean of the ranker's first metric over the queries that it scores."""
         check_fitted(self)
-        data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self.model_.schema)
-        metric, labels = with_labels(metrics_of(self, data)[0], data)
-        return inputs.mean(metric, self.predict(data), labels, data.offsets, data.weights, data.document_rewards)
+        data = fit_arguments.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self.model_.schema)
+        metric = metrics_of(self, data)[0]
+        return fit_arguments.mean(metric, metric.of(self.predict(data), data), data.weights)
 
     def rank(
         self,
-        data: Documents,
+        data: ModelInput,
         *,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
@@ -362,7 +364,7 @@ class Ranker(Estimator, ABC):
 
     def sample_rankings(
         self,
-        data: Documents,
+        data: ModelInput,
         n: int,
         seed: int = 0,
         *,
@@ -376,7 +378,7 @@ class Ranker(Estimator, ABC):
 
         Scores are divided by ``scale`` first: a small one stays close to the order of the scores, a large one makes all
         orders alike. That is to sort scores with Gumbel noise of this scale; ``noise`` may be of another kind
-        (:func:`rankwise.sample_rankings` does the same for any scores).
+        (:func:`rankwise.objectives.sample_rankings` does the same for any scores).
 
         Rows are documents' numbers within their query, best first; the columns of a query follow those of the query
         before it (as many as it has documents, or ``cutoff`` if that is fewer).
@@ -387,7 +389,7 @@ class Ranker(Estimator, ABC):
         stream = lists.stream(check.integer("seed", seed, least=0)).child("rankings")
         return sample_rankings(scores, lists.offsets, stream, n, cutoff, scale=scale, noise=noise)
 
-    def explain(self, data: Documents) -> Array:
+    def explain(self, data: ModelInput) -> Array:
         """Return what each feature adds to each document's score, (n_docs, n_features + 1).
 
         The last column is where contributions start from, the same for every document; rows add up to the scores. They
@@ -398,7 +400,7 @@ class Ranker(Estimator, ABC):
             data.warn_of_order()
         return self.contributions(data).parts
 
-    def contributions(self, data: Documents) -> "Contributions":
+    def contributions(self, data: ModelInput) -> "Contributions":
         """Return what :meth:`explain` returns, with its method and what that left over."""
         check_fitted(self)
         features = self.model_.matrix(data)
@@ -456,7 +458,7 @@ class Ranker(Estimator, ABC):
     def description(self) -> Json:
         """Return what files hold of the trained ranker, beside the model itself."""
         facts: Json = {
-            "features": self.model_.schema.written(),
+            "features": self.model_.schema.to_dict(),
             "best_round": self.best_round_,
             "stopped": self.stopped_,
             "history": self.history_,
@@ -515,7 +517,6 @@ class IterativeRanker(Ranker):
     checkpoint_every, progress`` and one named by ``unit``, and may have ``constraints``; :meth:`learner` learns.
     """
 
-    learning_rate: float | None
     seed: int
     threads: int | None
     patience: int | None

@@ -12,6 +12,7 @@ import numpy as np
 
 from rankwise import check, grammar, registry, syntax, user_code
 from rankwise.arrays import Keywords
+from rankwise.check.parameters import declared
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, makers, native
@@ -74,7 +75,7 @@ class RankerExpression:
         parameters |= {name: _built(value, defaults) for name, value in self.settings.items()}
         members = [_built(one, defaults) for one in self.members]
         several = self.made_of is not None and self.made_of.members[1] is None
-        ranker = table.built(self.name, parameters, [members] if several else members)
+        ranker = table.build_ranker(self.name, parameters, [members] if several else members)
         if trains_at_once(getattr(ranker, "ranker", ranker)):  # metrics and the like, which need not be parameters
             settings = {name: value for name, value in defaults.items() if name in OF_ANY or name in ONE_ROUND}
             configure(ranker, **{name: value for name, value in settings.items() if name not in self.settings})
@@ -114,12 +115,12 @@ def ranker(expression: "Ranker | str") -> Any:
     >>> import rankwise as rw
     >>> rw.ranker("bagged(lightgbm(xendcg, leaves=7), folds=3)")
     bagged(lightgbm(xendcg, leaves=7), folds=3)
-    >>> rw.blended([rw.LightGBMRanker(rw.LambdaRank(sigma=2.0), rounds=50), 0])
+    >>> rw.blended([rw.LightGBMRanker(rw.objectives.LambdaRank(sigma=2.0), rounds=50), 0])
     blended(lightgbm(lambdarank(sigma=2.0), rounds=50), column(0))
     >>> rw.ranker("lightgmb(xendcg)")
     Traceback (most recent call last):
-    ValueError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Hint: did you mean
-    'lightgbm'.
+    rankwise.errors.InputError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Hint:
+    did you mean 'lightgbm'.
     """
     if isinstance(expression, str):
         return _parsed(expression, lambda name, /, *inside, **named: _expression(name, *inside, **named).build())
@@ -139,7 +140,7 @@ def read(text: str) -> RankerExpression:
     return expression
 
 
-def written(ranker: "Ranker") -> str:
+def expression_of(ranker: "Ranker") -> str:
     """Return the expression of a ranker: what it is made of or optimises, and parameters that are not the defaults."""
     defaults = ranker.own_parameters()
     required = [name for name, value in defaults.items() if value is _REQUIRED]
@@ -163,6 +164,7 @@ def _parsed(text: str, make: Callable[..., Any]) -> Any:
 def _expression(name: str, /, *inside: Any, **settings: Any) -> RankerExpression:
     if name in table.MADE_OF:
         return _ensemble(name, [_member(name, one) for one in inside], settings)
+    _check_settings(name, settings)
     parameters = table.expression_class(name).own_parameters()
     has_objective = "objective" in parameters
     if len(inside) > (has_objective or name == "feature"):
@@ -171,6 +173,14 @@ def _expression(name: str, /, *inside: Any, **settings: Any) -> RankerExpression
     if has_objective:
         return _single(name, *(inside or (settings.pop("objective", parameters["objective"]),)), **settings)
     return RankerExpression(name, settings=dict(zip(parameters, inside, strict=False)) | settings)
+
+
+def _check_settings(name: str, settings: Keywords) -> None:
+    """Check settings by their declarations; whether there are such, building the ranker says."""
+    known = declared(table.expression_class(name))
+    for key, value in settings.items():
+        if key in known:
+            known[key].check(value)
 
 
 def _single(name: str, objective: ObjectiveLike, /, **settings: Any) -> RankerExpression:
@@ -194,9 +204,7 @@ def _ensemble(name: str, members: list[Any], settings: Keywords) -> RankerExpres
         if most is None and inner in table.MADE_OF and folds != settings.get("folds", 5):
             got = f"folds={folds} and folds={settings.get('folds', 5)}"
             raise check.error("bags of a blend must have its folds", got=got, hint="set the same folds")
-    for number, least in (("folds", 2), ("repeats", 1)):
-        if number in settings:
-            check.integer(number, settings[number], least=least)
+    _check_settings(name, settings)
     return RankerExpression(name, settings=settings, members=tuple(members))
 
 
@@ -237,7 +245,7 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{grammar.word(key)}: {_text(one)}" for key, one in value.items()) + "}"
     if isinstance(value, Estimator):
-        text = written(value)  # type: ignore[arg-type]  # a ranker is one
+        text = expression_of(value)  # type: ignore[arg-type]  # a ranker is one
         return f"<trained {text}>" if value.__sklearn_is_fitted__() else text
     if isinstance(value, Metric | Path) or (callable(value) and registry.name_of(value)):
         return grammar.word(registry.name_of(value) or str(value))

@@ -43,7 +43,8 @@ def register(name: str, thing: Any = None, *, kind: str | None = None) -> Any:
     stochastic(0.5*squared_error + xendcg, samples=2)
     >>> rw.register("lambdarank", squared_error, kind="objective")
     Traceback (most recent call last):
-    ValueError: the name is taken: got 'lambdarank', which is an objective of rankwise. Hint: choose another name.
+    rankwise.errors.InputError: the name is taken: got 'lambdarank', which is an objective of rankwise. Hint: choose
+    another name.
     """
     if thing is None:
         return lambda defined: register(name, defined, kind=kind)

@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -11,8 +11,8 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords
 from rankwise.check.parameters import declared
-from rankwise.models.model import NO_SHARES
-from rankwise.rankers import argument_names
+from rankwise.models.model import no_shares
+from rankwise.rankers import migration_hints
 
 _Ranker = TypeVar("_Ranker", bound="Estimator")
 _ROUTED = {"fit": ("qid", "group", "sample_weight"), "score": ("qid", "group", "sample_weight")}
@@ -28,7 +28,7 @@ class Estimator:
 
     has_importances: ClassVar[bool] = False
     """Whether every trained one has ``feature_importances_``, or says what of it has none."""
-    native: Mapping[str, Any] = MappingProxyType({})
+    native: Any = MappingProxyType({})
     """Parameters of a library by their own names."""
     model_: Any
     _metadata_request: Any
@@ -54,7 +54,7 @@ class Estimator:
         try:
             shares: Array = self.model_.shares()
         except AttributeError:
-            raise AttributeError(NO_SHARES.format(type(self).__name__)) from None
+            raise no_shares(type(self).__name__) from None
         return shares
 
     @classmethod
@@ -80,9 +80,9 @@ class Estimator:
     def _check_native(self, native: Keywords) -> None:
         parameters = list(self.own_parameters())
         for name in native:
-            if ours := argument_names.parameter(name, parameters):
+            if ours := migration_hints.parameter(name, parameters):
                 raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
-            hint = argument_names.of_fit(name) or argument_names.of_trees(name)
+            hint = migration_hints.of_fit(name) or migration_hints.of_trees(name)
             hint = hint or check.suggestion(name, parameters).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
@@ -149,7 +149,7 @@ def reject(ranker: Any, method: str, unknown: Keywords, without: Collection[str]
     if unknown:
         has = inspect.signature(getattr(type(ranker), method)).parameters
         names = [name for name in has if name not in ("self", "others", *without)]
-        argument_names.reject(method, unknown, names, ranker.own_parameters())
+        migration_hints.reject(method, unknown, names, ranker.own_parameters())
 
 
 def _request(ranker: _Ranker, method: str, requests: dict[str, bool | str | None]) -> _Ranker:

@@ -139,7 +139,7 @@ def expression_class(name: str) -> type[Any]:
     return _imported(*SAVED_AS_OTHERS[name]) if name in SAVED_AS_OTHERS else any_class(name)
 
 
-def built(name: str, parameters: Keywords, members: Sequence[object] = ()) -> Any:
+def build_ranker(name: str, parameters: Keywords, members: Sequence[object] = ()) -> Any:
     """Return the ranker of a name with these parameters; ``members`` are what an ensemble is made of."""
     cls = expression_class(name)
     arguments = inspect.signature(cls).parameters
@@ -165,7 +165,7 @@ def load(path: str | Path) -> "IterativeRanker | Any":
     if description.get("ranker") == "reranker":
         hint = "open it with rw.rerank.Reranker.load, or use 'rankwise rerank score'"
         raise check.error("the folder holds a reranker, which scores texts", where=str(path), hint=hint)
-    with storage.making_sense(path):
+    with storage.malformed_as_error(path):
         return from_description(description, files)
 
 

@@ -5,9 +5,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from rankwise.arrays import Array, Column, Ids, read_only
-from rankwise.check.parameters import Above, AtLeast, Option, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, AtLeast, Option, assign
 from rankwise.compiling import FUSED, kernel
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.rankers.training import parameters as training
 from rankwise.recommend.base import Recommender, UnknownVector
 from rankwise.recommend.factors import FactorsModel
@@ -29,7 +30,8 @@ class ALS(Recommender):
     >>> import polars as pl
     >>> pairs = [(user, item) for user in range(12) for item in range(20) if (user + item) % 2 == 0 and user != item]
     >>> frame = pl.DataFrame(pairs, schema=["user", "item"], orient="row")
-    >>> ALS(factors=4, regularization=1.0).fit(Interactions.from_frame(frame, rating=None)).recommend([3], k=1)["item"]
+    >>> model = ALS(factors=4, regularization=1.0).fit(Interactions.from_frame(frame, rating=None))
+    >>> model.recommend([3], cutoff=1)["item"]
     shape: (1,)
     Series: 'item' [i64]
     [

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Never, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Column, Ids, Json
 from rankwise.check.parameters import OneOf, check_declared
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.models import model_card
 from rankwise.models.schema import Schema
 from rankwise.rankers.base import Ranker
@@ -42,7 +42,7 @@ UnknownVector = Annotated[
 ]
 
 
-class Recommends(Ranker):
+class RecommenderMixin(Ranker):
     """A ranker of items for users, whose ``model_`` knows the ids of both."""
 
     model_kind: ClassVar[type[RecommenderModel]]
@@ -70,15 +70,16 @@ class Recommends(Ranker):
         with use_threads(self._thread_count()):
             return self.model_.score_matrix(rows, columns, self.unknown)
 
+    @moved.renamed("rw.recommend.ALS.recommend")
     def recommend(
         self,
         users: ArrayLike | None = None,
-        k: int = 10,
+        cutoff: int = 10,
         *,
         exclude_seen: bool = True,
         history: "Interactions | ArrayLike | None" = None,
     ) -> "pl.DataFrame":
-        """Return the best ``k`` items of each user, best first: a table with the columns user, rank, item and score.
+        """Return a table of the best ``cutoff`` items of each user, best first: user, rank, item and score.
 
         ``users`` are ids, by default all that training had. With ``exclude_seen`` items that a user rated in the
         training data (of a RankingDataset: that were relevant) are left out; a user who knows nearly all gets fewer,
@@ -91,7 +92,7 @@ class Recommends(Ranker):
         import polars as pl
 
         check_fitted(self)
-        k, model, unknown = check.integer("k", k, least=1), self.model_, self.unknown
+        cutoff, model, unknown = check.integer("cutoff", cutoff, least=1), self.model_, self.unknown
         if history is not None:
             if not isinstance(history, Interactions):
                 history, users = _history_of(history, users), None
@@ -104,14 +105,14 @@ class Recommends(Ranker):
                 scores = model.score_matrix(model.warm(block), everything, unknown)
                 if exclude_seen:
                     model.hide_seen(block, scores)
-                blocks.append(best(scores, k))
+                blocks.append(best(scores, cutoff))
         if not blocks:
             raise check.error("there is no user to recommend to", hint="name the ids of some, or leave `users` out")
         counts, ranks, items, values = (np.concatenate(column) for column in zip(*blocks, strict=True))
         if not counts.all():
             first = ids[np.argmin(counts)].item()
             lost = f"{int((counts == 0).sum()):,} of {counts.size:,} users; the first is {first!r}"
-            warnings.warn(f"users who have rated every item get no recommendation: {lost}", stacklevel=2)
+            warnings.warn(f"users who have rated every item get no recommendation: {lost}", stacklevel=3)
         table = {"user": np.repeat(ids, counts), "rank": ranks, "item": model.items[items], "score": values}
         return pl.DataFrame(table)
 
@@ -125,7 +126,7 @@ class Recommends(Ranker):
         lost = int((numbers[occurring] < 0).sum())
         if lost:
             of = f"{lost:,} of the {occurring.size:,} items of the history"
-            warnings.warn(f"{of} were not there in training and say nothing", stacklevel=3)
+            warnings.warn(f"{of} were not there in training and say nothing", stacklevel=4)
         seen = seen.of_items(numbers, model.items.size)
         with use_threads(self._thread_count()):
             arrays = self._of_history(rated.users, Liked.of(rated).of_items(numbers, model.items.size))
@@ -135,8 +136,9 @@ class Recommends(Ranker):
         """Return the model's arrays of users, for new users who like these items."""
         return self.model_.history(liked)
 
-    def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
-        """Return the ``k`` items that are most like each of these, best first.
+    @moved.renamed("rw.recommend.ALS.similar_items")
+    def similar_items(self, items: ArrayLike, cutoff: int = 10) -> "pl.DataFrame":
+        """Return the ``cutoff`` items that are most like each of these, best first.
 
         A table with the columns item, rank, similar, and the measure: the ``cosine`` of vectors, the ``similarity`` of
         neighbours, or EASE's ``weight`` from the one item to the other.
@@ -151,10 +153,10 @@ class Recommends(Ranker):
         ids = np.atleast_1d(np.asarray(items))
         with use_threads(self._thread_count()):
             similar = model.similar_to(model.item_numbers(ids, "error"))
-        counts, ranks, numbers, values = best(similar, check.integer("k", k, least=1))
+        counts, ranks, numbers, values = best(similar, check.integer("cutoff", cutoff, least=1))
         if not counts.all():
             lost = f"{int((counts == 0).sum()):,} of {counts.size:,}; the first is {ids[np.argmin(counts)].item()!r}"
-            warnings.warn(f"items that are like no other are left out: {lost}", stacklevel=2)
+            warnings.warn(f"items that are like no other are left out: {lost}", stacklevel=3)
         names = {"item": np.repeat(ids, counts), "rank": ranks, "similar": model.items[numbers]}
         return pl.DataFrame({**names, model.similarity: values})
 
@@ -192,7 +194,7 @@ class Recommends(Ranker):
         return self.model_kind.from_files(description, files, schema)
 
 
-class Recommender(Recommends):
+class Recommender(RecommenderMixin):
     """A recommender that learns from interactions at once, without rounds.
 
     A subclass has the parameters ``unknown`` and ``threads``; :meth:`_learn` computes the arrays of its ``model_kind``.
@@ -204,7 +206,7 @@ class Recommender(Recommends):
         """Learn from interactions: from what is relevant for each user."""
         reject(self, "fit", others)
         if not isinstance(train, Interactions):
-            hint = "pass rw.Interactions, such as rw.Interactions.read('ratings.csv')"
+            hint = "pass rw.recommend.Interactions, such as rw.recommend.Interactions.read('ratings.csv')"
             raise check.error(f"{type(self).__name__} learns from interactions", got=type(train).__name__, hint=hint)
         check_declared(self)
         ordered = in_order(train)
@@ -251,7 +253,7 @@ def _history_of(items: ArrayLike, users: ArrayLike | None) -> Interactions:
     names = np.atleast_1d(np.asarray("new" if users is None else users))
     liked = np.atleast_1d(np.asarray(items))
     if names.size != 1 or liked.ndim != 1:
-        hint = "pass interactions as the history of several: rw.Interactions.from_frame(…)"
+        hint = "pass interactions as the history of several: rw.recommend.Interactions.from_frame(…)"
         raise check.error("a list of items is the history of one user", got=f"{names.size} users", hint=hint)
     if not liked.size:
         raise check.error(

@@ -9,17 +9,18 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.evaluation.compare import compare
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.rankers.table import recommender_class
-from rankwise.recommend.base import Recommends
+from rankwise.recommend.base import RecommenderMixin
 from rankwise.recommend.evaluation import evaluate_interactions
 from rankwise.recommend.factorization.ranker import FULL_CATALOGUE
 from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.result import Result
 from rankwise.statistics.tables import Table
 
 AUTO = ("ease", "als", "knn", "popularity")
@@ -49,18 +50,18 @@ class Candidate:
     seconds: float
     """The time of learning."""
 
-    def make(self, **changes: Any) -> Recommends:
+    def make(self, **changes: Any) -> RecommenderMixin:
         """Return the recommender, not trained yet."""
         return _recommender(self.model, {**self.settings, **changes})
 
-    def learn(self, train: Interactions) -> Recommends:
+    def learn(self, train: Interactions) -> RecommenderMixin:
         """Return the recommender, trained."""
         ranker: Any = self.make()
-        return cast("Recommends", ranker.fit(train))
+        return cast("RecommenderMixin", ranker.fit(train))
 
 
 @dataclass(frozen=True, repr=False)
-class RecommenderChoice(tables.Printed):
+class RecommenderChoice(Result):
     """All candidates in the order in which they were tried; the best is by the first metric."""
 
     candidates: tuple[Candidate, ...]
@@ -129,7 +130,8 @@ def choose_recommender(
     everything.
 
     >>> import rankwise as rw
-    >>> choice = choose_recommender(rw.synthetic_ratings(seed=1), ["knn", "popularity"], metrics="recall@20", seed=1)
+    >>> ratings = rw.recommend.synthetic_ratings(seed=1)
+    >>> choice = choose_recommender(ratings, ["knn", "popularity"], metrics="recall@20", seed=1)
     >>> choice.best.model, [one.model for one in choice.candidates]
     ('knn', ['knn', 'knn', 'popularity'])
     """
@@ -188,7 +190,7 @@ def _settings(names: Sequence[str], fixed: Keywords, seed: int, threads: int | N
             yield from ((name, {**parameters, setting: value}) for value in values)
 
 
-def _recommender(name: str, settings: Keywords) -> Recommends:
+def _recommender(name: str, settings: Keywords) -> RecommenderMixin:
     if name == "factorization":
         settings = {**FULL_CATALOGUE, "progress": False, **settings}
-    return cast("Recommends", recommender_class(name)(**settings))
+    return cast("RecommenderMixin", recommender_class(name)(**settings))

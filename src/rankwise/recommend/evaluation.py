@@ -7,11 +7,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
-from rankwise.arrays import Ids, Keywords, offsets_of, places, row_blocks
+from rankwise import check, moved
+from rankwise.arrays import Ids, Keywords, index_of, offsets_of, row_blocks
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions.lists import Interactions
-from rankwise.data.interactions.parts import ratings_of
+from rankwise.data.interactions.holdout import ratings_of
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.systems import Predictor
 from rankwise.metrics import MetricLike
@@ -32,6 +32,7 @@ class MatrixModel(Protocol):
         ...
 
 
+@moved.renamed("rw.recommend.evaluate_interactions")
 def evaluate_interactions(
     model: Predictor,
     test: Interactions,
@@ -41,7 +42,7 @@ def evaluate_interactions(
     negatives: int | None = None,
     graded: bool = False,
     seed: int = 0,
-    confidence: float = 0.95,
+    level: float = 0.95,
     resamples: int = 2000,
 ) -> Evaluation:
     """Evaluate a model on the held-out items of every user.
@@ -56,11 +57,12 @@ def evaluate_interactions(
 
     >>> import polars as pl, rankwise as rw
     >>> rows = {"user": [1, 1, 1, 2, 2, 2], "item": [10, 20, 30, 20, 30, 40], "rating": [5] * 6, "time": range(6)}
-    >>> train, test = rw.Interactions.from_frame(pl.DataFrame(rows), time="time").split((0.6, 0.4), by="time", seed=2)
+    >>> ratings = rw.recommend.Interactions.from_frame(pl.DataFrame(rows), time="time")
+    >>> train, test = ratings.split((0.6, 0.4), by="time", seed=2)
     >>> class Newest:
     ...     def predict(self, data):
     ...         return data.document_ids
-    >>> rw.evaluate_interactions(Newest(), test, ["rr"], exclude=train)
+    >>> rw.recommend.evaluate_interactions(Newest(), test, ["rr"], exclude=train)
     metric    mean  95% interval  scored  skipped
     rr      0.7500  –                  2        0
     <BLANKLINE>
@@ -69,7 +71,7 @@ def evaluate_interactions(
     <BLANKLINE>
     Fewer than 3 queries: no interval.
     """
-    settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
+    settings: Keywords = {"seed": seed, "level": level, "resamples": resamples}
     measured = find_metrics(metrics)
     if negatives is not None:
         data = test.dataset(check.integer("negatives", negatives, least=0), seed=seed, graded=graded)
@@ -145,9 +147,9 @@ def _scores(model: Predictor, test: Interactions, users: Ids) -> NDArray[np.floa
 def _seen(exclude: Interactions, test: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the items to leave out for each user of ``test``: offsets, and numbers in its catalogue."""
     offsets, items = exclude.seen()
-    numbers = places(test.users, exclude.users)
+    numbers = index_of(test.users, exclude.users)
     shared = np.flatnonzero(numbers >= 0)
     rows, owners = ratings_of(numbers[shared], offsets)
-    seen = places(exclude.catalogue, test.catalogue)[items[rows]]
+    seen = index_of(exclude.catalogue, test.catalogue)[items[rows]]
     counts = np.bincount(shared[owners[seen >= 0]], minlength=test.n_users)
     return offsets_of(counts), seen[seen >= 0]

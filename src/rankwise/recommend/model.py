@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Ids, Json, Offsets, offsets_of, places, row_blocks
+from rankwise.arrays import Array, Column, Floats, Ids, Json, Offsets, index_of, offsets_of, row_blocks
 from rankwise.compiling import kernel
-from rankwise.data.interactions.lists import Interactions
-from rankwise.data.interactions.parts import count_flags, ratings_of
-from rankwise.metrics.order import ROW, ranking, scratch_for
+from rankwise.data.interactions.holdout import count_flags, ratings_of
+from rankwise.data.interactions.interactions import Interactions
+from rankwise.metrics.sorting import ROW, ranking, scratch_for
 from rankwise.models import storage
 from rankwise.models.model import Model
 from rankwise.models.schema import Schema
@@ -219,7 +219,7 @@ def best(scores: Array, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], N
 
 def _numbers(what: str, trained: Ids, ids: ArrayLike, unknown: str) -> NDArray[np.int64]:
     queried = np.atleast_1d(np.asarray(ids))
-    numbers = places(queried, trained)
+    numbers = index_of(queried, trained)
     strange = numbers < 0
     if strange.any() and check.choice("way to treat unknown users and items", unknown, UNKNOWN) == "error":
         raise check.error(

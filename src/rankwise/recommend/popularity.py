@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Column
-from rankwise.check.parameters import assign, documented
-from rankwise.data.interactions.lists import Interactions
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import assign
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.rankers.training import parameters as training
 from rankwise.recommend.base import Recommender, Unknown
 from rankwise.recommend.model import Liked, RecommenderModel

@@ -8,7 +8,7 @@ from pathlib import Path
 from rankwise._version import __version__
 from rankwise.files import replacing
 from rankwise.report import html
-from rankwise.report.parts import Plot
+from rankwise.report.blocks import Plot
 from rankwise.report.rankings import packed_rankings
 from rankwise.report.summary import verdict
 from rankwise.statistics import tables
@@ -20,6 +20,7 @@ from rankwise.statistics.figures.comparisons import (
     draw_means,
     means_size,
 )
+from rankwise.statistics.significance import alpha
 from rankwise.statistics.titles import Titles, titles_of
 from rankwise.statistics.verdict import Finding, Gain, gain, listed
 
@@ -88,7 +89,7 @@ def _headline(comparison: Comparison) -> str:
     if baseline is None:
         verdict = Finding.of(comparison, metric)
         text = verdict.headline()
-        return text if text.startswith(verdict.ranked[0]) else text[:1].upper() + text[1:]
+        return text if verdict.beaten or not verdict.close else text[:1].upper() + text[1:]  # begins with a name
     better, worse, _ = _beside(comparison, metric, baseline)
     for names, word in ((better, "better"), (worse, "worse")):
         if names:
@@ -127,7 +128,7 @@ def _beside(comparison: Comparison, metric: str, baseline: str) -> list[dict[str
     """The systems that are surely better and worse than the baseline, and all others, the largest gain first."""
     gains = {name: gain(comparison, metric, name, baseline) for name in comparison.systems if name != baseline}
     ordered = dict(sorted(gains.items(), key=lambda pair: -pair[1].difference))
-    sure = {name for name, one in gains.items() if one.p < comparison.alpha and one.low * one.high > 0.0}
+    sure = {name for name, one in gains.items() if one.p < alpha(comparison.level) and one.low * one.high > 0.0}
     return [
         {name: one for name, one in ordered.items() if name in sure and one.difference > 0},
         {name: one for name, one in ordered.items() if name in sure and one.difference < 0},
@@ -163,7 +164,7 @@ def _means(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
         caption = "The best of each column is bold." if last else ""
         yield html.table(f"means-{number}", names, caption, table.html())
     few = all(math.isnan(low) for of in comparison.interval.values() for low, _ in of.values())
-    intervals = "" if few else f" with their {100 * (1 - comparison.alpha):g}% intervals"
+    intervals = "" if few else f" with their {100 * comparison.level:g}% intervals"
     caption = f"Means{intervals}, the best by {titles[comparison.metrics[0]]} on top; letters as in the table."
     if not few:
         caption += " Intervals of single systems may overlap where paired tests tell them apart."
@@ -208,7 +209,7 @@ def only(comparison: Comparison, metrics: Sequence[str]) -> Comparison:
 
 def _pairs(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
     """A table of tests for each metric; long ones, and those of all metrics but the first, are folded."""
-    header = ("system", "against", "difference", f"{100 * (1 - comparison.alpha):g}% interval", "p", "effect")
+    header = ("system", "against", "difference", f"{100 * comparison.level:g}% interval", "p", "effect")
     caption = (
         "A positive difference: the system is better than the one it is held against. p is that of the test that "
         f"decides{', corrected' * (comparison.correction == 'holm')}, and the difference is bold where that is "
@@ -224,11 +225,11 @@ def _pairs(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
         yield written if not number and len(pairs) <= _MOST_OPEN else html.folded(titles[metric], written)
 
 
-def _tested(pair: Pair) -> tuple[tables.Cell | str, ...]:
+def _tested(pair: Pair) -> tuple[tables.TableCell | str, ...]:
     return (
         tables.shortened(pair.system, _SHORT),
         tables.shortened(pair.against, _SHORT),
-        tables.Cell(tables.number(pair.difference, signed=True), best=pair.significant),
+        tables.TableCell(tables.number(pair.difference, signed=True), best=pair.significant),
         tables.interval(pair.low, pair.high, signed=True),
         tables.probability(pair.p_adjusted),
         tables.number(pair.effect_size, 2, signed=True),

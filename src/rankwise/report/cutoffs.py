@@ -7,8 +7,8 @@ import polars as pl
 
 from rankwise.arrays import offsets_of
 from rankwise.metrics import metric
-from rankwise.report import lines
-from rankwise.report.parts import Plot
+from rankwise.report import figure_style
+from rankwise.report.blocks import Plot
 from rankwise.report.view import Mean, View, student
 
 if TYPE_CHECKING:
@@ -30,19 +30,19 @@ def by_cutoff(view: View) -> list[Plot]:
         rows = frame.filter(pl.col("method").is_in(names))
 
         def draw(drawing: "Figure", rows: pl.DataFrame = rows) -> None:
-            panels = lines.laid_out(drawing, len(datasets))
+            panels = figure_style.laid_out(drawing, len(datasets))
             for panel, data in zip(panels, datasets, strict=True):
                 for place, method in enumerate(view.methods):
                     curve = rows.filter(pl.col("data") == data, pl.col("method") == method)
                     if curve.height:
-                        lines.band(panel, curve, "k", place, method)
+                        figure_style.band(panel, curve, "k", place, method)
                 panel.set_xlabel("k, the depth to which a ranking is read")
                 panel.set_ylabel("ndcg@k")
                 panel.locator_params(axis="x", integer=True)
-                lines.within(panel)
-                lines.heading(panel, data)
-                lines.light_grid(panel)
-            lines.legend(drawing, panels[0])
+                figure_style.within(panel)
+                figure_style.heading(panel, data)
+                figure_style.light_grid(panel)
+            figure_style.legend(drawing, panels[0])
 
         ends = rows.group_by("data", "method", maintain_order=True).agg(pl.first("mean"), pl.last("mean").alias("end"))
         alt = "; ".join(f"{r[1]} on {r[0]} from {r[2]:.4f} to {r[3]:.4f}" for r in ends.iter_rows())
@@ -52,7 +52,7 @@ def by_cutoff(view: View) -> list[Plot]:
                 title="How deep does the reader look?",
                 caption=f"Mean NDCG of the first k documents, {source}",
                 alt=f"NDCG at k by k: {alt}.",
-                size=lines.size(len(datasets)),
+                size=figure_style.size(len(datasets)),
                 draw=draw,
                 frame=rows,
             )

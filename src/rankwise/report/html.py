@@ -10,8 +10,8 @@ from importlib import resources
 from string import Template
 
 from rankwise._version import __version__
+from rankwise.report.blocks import Plot
 from rankwise.report.explorer import COLOUR_NAMES, Packed, embedded
-from rankwise.report.parts import Plot
 
 escape = html.escape
 _SCRIPTS = ("words.js", "packs.js", "list.js", "query.js", "explorer.js")

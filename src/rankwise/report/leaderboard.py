@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rankwise.files import replacing
 from rankwise.report import html
-from rankwise.report.parts import Plot
+from rankwise.report.blocks import Plot
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION
+from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankwise.report import lines
-from rankwise.report.parts import Plot
+from rankwise.report import figure_style
+from rankwise.report.blocks import Plot
 from rankwise.report.view import View
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def noise_curves(view: View) -> list[Plot]:
             _draw(upper, view, rows.filter(pl.col("against").is_null()), percent)
             lower.axhline(0.0, color="#444444", linewidth=0.8)
             _draw(lower, view, rows.filter(pl.col("against").is_not_null()), percent)
-            lines.heading(upper, data)
+            figure_style.heading(upper, data)
             lower.set_xlabel(axis)
         if float(frame["mean"].max()) <= 1.0:  # type: ignore[arg-type]
-            lines.within(panels[0, 0])  # after all are drawn: limits that are set would cut the others off
+            figure_style.within(panels[0, 0])  # after all are drawn: limits that are set would cut the others off
         panels[0, 0].set_ylabel(view.main)
         panels[1, 0].set_ylabel("difference")
-        lines.legend(drawing, panels[0, 0])
+        figure_style.legend(drawing, panels[0, 0])
 
     wide = 7.2 if len(datasets) == 1 else 4.6 * len(datasets)
     return [
@@ -68,8 +68,8 @@ def _draw(panel: "Axes", view: View, rows: pl.DataFrame, percent: bool) -> None:
     for number, method in enumerate(view.methods):
         curve = rows.filter(pl.col("method") == method)
         if curve.height:
-            lines.band(panel, curve, "level", number, method, marked=True)
-    lines.light_grid(panel)
+            figure_style.band(panel, curve, "level", number, method, marked=True)
+    figure_style.light_grid(panel)
 
 
 def level_means(view: View) -> pl.DataFrame:

@@ -13,8 +13,8 @@ from rankwise.arrays import Array, Json
 from rankwise.metrics.orderings import LINEAR, Distribution, Orderings, distribution
 from rankwise.objectives.table import objective
 from rankwise.objectives.wrappers.bounded import bounded, metric_orderings
-from rankwise.report import lines
-from rankwise.report.parts import Plot
+from rankwise.report import figure_style
+from rankwise.report.blocks import Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ class Instance(NamedTuple):
         least, _, most = (float(value[0]) for value in self.orderings(metric).extremes())
         return np.linspace(least, most, _POINTS) if metric == "nRBP" else np.linspace(-most, -least, _POINTS)
 
-    def spread(self, metric: str, favour: float = 1.0) -> Distribution:
+    def distribution(self, metric: str, favour: float = 1.0) -> Distribution:
         """The distribution of a metric over the orderings of the list."""
         seen = self.orderings(metric)
         discounts = seen.discounts if seen.kind == LINEAR else np.empty(0)
@@ -137,7 +137,7 @@ def _smoothing() -> Plot:
     rows = []
     for one in (Instance(8, 4), Instance(15, 5)):
         for metric in METRICS:
-            distribution = one.spread(metric)
+            distribution = one.distribution(metric)
             x = np.linspace(distribution.values[0], distribution.values[-1], 2 * _POINTS)
             panel = f"{metric}, {one}"
             share = np.cumsum(distribution.chances)[np.searchsorted(distribution.values, x, side="right") - 1]
@@ -157,7 +157,7 @@ def _functions() -> Plot:
     for kind, instances in (("same ratio", _SAME_RATIO), ("ratios 1, 2, 3", _RATIOS)):
         for metric in METRICS:
             for one in map(Instance._make, instances):
-                distribution = one.spread(metric)
+                distribution = one.distribution(metric)
                 x = np.linspace(distribution.values[0], distribution.values[-1], _POINTS)
                 share = _smooth(
                     distribution, x, distribution.different / (distribution.values[-1] - distribution.values[0])
@@ -177,7 +177,7 @@ def _favoured() -> Plot:
     for metric in METRICS:
         one = Instance(75, 25)
         for favour in _FAVOURS:
-            distribution = one.spread(metric, favour)
+            distribution = one.distribution(metric, favour)
             share = np.cumsum(distribution.chances)
             step = max(1, share.size // (4 * _POINTS))
             pairs = zip(distribution.values[::step], share[::step], strict=True)
@@ -209,10 +209,10 @@ def _plot(name: str, title: str, caption: str, frame: pl.DataFrame, x: str, y: s
     names = frame["panel"].unique(maintain_order=True).to_list()
 
     def draw(drawing: "Figure") -> None:
-        panels = lines.laid_out(drawing, len(names), sharey=not free)
+        panels = figure_style.laid_out(drawing, len(names), sharey=not free)
         for panel, one in zip(panels, names, strict=True):
             _lines(panel, frame.filter(pl.col("panel") == one))
-            lines.heading(panel, one)
+            figure_style.heading(panel, one)
             panel.set_xlabel(x)
             panel.set_ylabel(y)
 
@@ -220,13 +220,13 @@ def _plot(name: str, title: str, caption: str, frame: pl.DataFrame, x: str, y: s
     alt = "; ".join(f"{r[0]}, {r[1]} ends at {r[3]:.3g}" for r in ends.iter_rows())
     return Plot(
         name=name, title=title, caption=caption, alt=f"{title}: {y} by {x}. {alt}.",
-        size=lines.size(len(names), 2.7, 0.1), draw=draw, frame=frame,
+        size=figure_style.size(len(names), 2.7, 0.1), draw=draw, frame=frame,
     )  # fmt: skip
 
 
 def _lines(panel: "Axes", rows: pl.DataFrame) -> None:
     for number, (name, curve) in enumerate(rows.partition_by("line", maintain_order=True, as_dict=True).items()):
         columns = curve.to_numpy()[:, 2:].astype(np.float64).T
-        panel.plot(*columns, linewidth=1.4, label=name[0], **lines.neutral(number))
+        panel.plot(*columns, linewidth=1.4, label=name[0], **figure_style.neutral(number))
     panel.legend(fontsize=7.5)
-    lines.light_grid(panel)
+    figure_style.light_grid(panel)

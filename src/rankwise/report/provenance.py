@@ -15,7 +15,7 @@ _TOLD = ("title", "claim", "methods", "quick", "cost")
 _WORDS = {"command": "Command", "date": "Date", "machine": "Machine"}
 
 
-def made(view: View, folder: Path) -> str:
+def provenance_section(view: View, folder: Path) -> str:
     """Write the last section of the page."""
     spec, facts = view.results.spec, view.results.about
     rows = {_WORDS[name]: _words(facts[name]) for name in _WORDS if facts.get(name)}

@@ -69,7 +69,7 @@ def verdict(data: str, comparison: Comparison, metric: str, title: str | None = 
 
 def _interval(comparison: Comparison, metric: str, system: str) -> str:
     low, high = comparison.interval[metric][system]
-    level = f"{100 * (1 - comparison.alpha):g}% interval"
+    level = f"{100 * comparison.level:g}% interval"
     return "" if math.isnan(low) else f" ({level} {tables.interval(low, high)})"
 
 

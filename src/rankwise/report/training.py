@@ -8,8 +8,8 @@ import polars as pl
 from rankwise.arrays import Keywords
 from rankwise.experiments.running.store import slug
 from rankwise.papers.claims import claims
-from rankwise.report import lines
-from rankwise.report.parts import Plot
+from rankwise.report import figure_style
+from rankwise.report.blocks import Plot
 from rankwise.report.view import View, student
 from rankwise.statistics.significance import FEWEST
 
@@ -56,20 +56,20 @@ def _both(view: View, frame: pl.DataFrame, shown: list[str], panels: list[tuple[
     title = f"{metric} by round, training and validation data"
 
     def draw(drawing: "Figure") -> None:
-        axes = lines.laid_out(drawing, len(panels))
+        axes = figure_style.laid_out(drawing, len(panels))
         for panel, (data, pair) in zip(axes, panels, strict=True):
             rows = frame.filter(pl.col("data") == data, pl.col("method").is_in(pair))
             _panel(panel, view, rows, shown)
             panel.set_xlabel("round")
             panel.set_ylabel(metric)
             names = [data] if len(view.datasets) > 1 or len(panels) == 1 else []
-            lines.heading(panel, ", ".join([*names, *([pair[0]] if len(pair) < len(view.methods) else [])]))
-        lines.legend(drawing, *axes, paired=True)
+            figure_style.heading(panel, ", ".join([*names, *([pair[0]] if len(pair) < len(view.methods) else [])]))
+        figure_style.legend(drawing, *axes, paired=True)
 
     return Plot(
         name=f"curve-train-and-valid-{slug(metric)}", title=title,
         caption=f"{_caption(view, frame)} Solid: validation queries. Dashed: training queries.",
-        alt=f"{title}. After the last round: {_ends(frame)}.", size=lines.size(len(panels)), draw=draw,
+        alt=f"{title}. After the last round: {_ends(frame)}.", size=figure_style.size(len(panels)), draw=draw,
         frame=frame,
     )  # fmt: skip
 
@@ -113,16 +113,16 @@ def _losses(view: View) -> Plot:
     )
 
     def draw(drawing: "Figure") -> None:
-        for panel, (data, method) in zip(lines.laid_out(drawing, len(places)), places, strict=True):
+        for panel, (data, method) in zip(figure_style.laid_out(drawing, len(places)), places, strict=True):
             curve = frame.filter(pl.col("data") == data, pl.col("method") == method)
             _panel(panel, view, curve, [_LOSS])
             panel.set_xlabel("round")
-            lines.heading(panel, f"{method}, {data}" if len(view.datasets) > 1 else method)
+            figure_style.heading(panel, f"{method}, {data}" if len(view.datasets) > 1 else method)
 
     title = "Loss by round, mean per query"
     return Plot(
         name="curve-loss", title=title, caption=caption, alt=f"{title}. After the last round: {_ends(frame)}.",
-        size=lines.size(len(places), 2.6, 0.1), draw=draw, frame=frame,
+        size=figure_style.size(len(places), 2.6, 0.1), draw=draw, frame=frame,
     )  # fmt: skip
 
 
@@ -154,19 +154,19 @@ def _curves(view: View, series: list[str], name: str, title: str, axis: str) -> 
         caption += " The lowest values, of the first rounds, lie below the axis."
 
     def draw(drawing: "Figure") -> None:
-        panels = lines.laid_out(drawing, len(datasets))
+        panels = figure_style.laid_out(drawing, len(datasets))
         for panel, data in zip(panels, datasets, strict=True):
             _panel(panel, view, seen.filter(pl.col("data") == data), series)
             panel.set_xlabel("round")
             panel.set_ylabel(axis)
-            lines.heading(panel, data)
+            figure_style.heading(panel, data)
             if floors[data] is not None:
                 panel.set_ylim(bottom=floors[data])
-        lines.legend(drawing, panels[0])
+        figure_style.legend(drawing, panels[0])
 
     return Plot(
         name=name, title=title, caption=caption, alt=f"{title}. After the last round: {_ends(frame)}.",
-        size=lines.size(len(datasets)), draw=draw, frame=frame,
+        size=figure_style.size(len(datasets)), draw=draw, frame=frame,
     )  # fmt: skip
 
 
@@ -178,19 +178,19 @@ def _panel(panel: "Axes", view: View, frame: pl.DataFrame, series: list[str]) ->
                 continue
             rows = rows.gather_every(max(1, rows.height // _MOST_POINTS))
             if len(series) == 1:
-                lines.band(panel, rows, "round", number, method)
+                figure_style.band(panel, rows, "round", number, method)
             else:
                 label = next((f"{method}, {word}" for start, word in _LABELS.items() if one.startswith(start)), method)
-                colour, dash = lines.style(number)["color"], _DASHES.get(one.partition(" ")[0], "-")
+                colour, dash = figure_style.style(number)["color"], _DASHES.get(one.partition(" ")[0], "-")
                 if np.isfinite(rows["low"].to_numpy()).any():
                     panel.fill_between(rows["round"], rows["low"], rows["high"], color=colour, alpha=0.16, linewidth=0)
-                look: Keywords = {"color": colour, "linestyle": dash, **lines.marks(number, rows.height)}
+                look: Keywords = {"color": colour, "linestyle": dash, **figure_style.marks(number, rows.height)}
                 panel.plot(rows["round"], rows["mean"], linewidth=1.5, label=label, **look)
     panel.locator_params(axis="x", integer=True)
     panel.margins(x=0.01)
     if all(" " in one for one in series) and float(frame["mean"].max()) <= 1.0:  # type: ignore[arg-type]
-        lines.within(panel)
-    lines.light_grid(panel)
+        figure_style.within(panel)
+    figure_style.light_grid(panel)
 
 
 def floor(frame: pl.DataFrame) -> float | None:

@@ -124,7 +124,7 @@ class View:
         rows = self.per_query.filter(pl.col("data") == data, pl.col("level") == level, pl.col("method") == method)
         rows = (rows if only is None else rows.filter(pl.col("query").is_in(only))).sort("query")
         values = {m: rows[m].cast(pl.Float64).fill_null(math.nan).to_numpy() for m in self.query_metrics}
-        return Evaluation(values, rows["query"].to_numpy(), rows["weight"].to_numpy(), confidence=self.confidence)
+        return Evaluation(values, rows["query"].to_numpy(), rows["weight"].to_numpy(), level=self.confidence)
 
     @cached_property
     def per_query(self) -> pl.DataFrame:
@@ -225,7 +225,7 @@ def student(
         mean = weighted_mean(values, weights) if values.size else math.nan
         return Mean(mean, math.nan, math.nan, int(values.size))
     test = t_test(values, weights)
-    same = interval_of_same(values, weights, bounds=bounds, confidence=confidence)
+    same = interval_of_same(values, weights, bounds=bounds, level=confidence)
     return Mean(test.mean, *(same or test.interval(confidence)), int(values.size))
 
 

@@ -12,10 +12,10 @@ from rankwise.experiments.summary import claimed
 from rankwise.files import check_writable_folder, replacing
 from rankwise.model_selection.plot import draw_search, search_size
 from rankwise.model_selection.result import Tuning
-from rankwise.report import compared, cutoffs, html, instances, leaderboard, levels, orderings, training
+from rankwise.report import cutoffs, html, leaderboard, levels, orderings, per_query_figures, result_tables, training
+from rankwise.report.blocks import Plot, Tabled
 from rankwise.report.explorer import packed
-from rankwise.report.parts import Plot, Tabled
-from rankwise.report.provenance import made
+from rankwise.report.provenance import provenance_section
 from rankwise.report.summary import agreement, headline, summary
 from rankwise.report.view import View
 
@@ -29,7 +29,7 @@ PAGE = "report.html"
 FILES = "report-files"
 
 
-def ready(folder: Path, *, force: bool) -> None:
+def check_report_target(folder: Path, *, force: bool) -> None:
     """Check, before the work begins, that a report can be written into ``folder``."""
     check.free_path(folder / PAGE, force=force)
     check_writable_folder(folder)
@@ -55,7 +55,7 @@ def write_report(
     """
     folder = Path(folder)
     files = folder / FILES
-    ready(folder, force=force)
+    check_report_target(folder, force=force)
     files.mkdir(parents=True, exist_ok=True)
     view = View(results)
     compared_at = {data: comparison(results, data, view.base(data)) for data in view.datasets}
@@ -79,7 +79,7 @@ def write_report(
         written.insert(0, ("summary", "What was found", f'<div class="lead">{text}</div>'))
     if data is not None:
         written.append(("explorer", "Query explorer", html.paragraphs([_EXPLORER]) + html.file("explorer.html")))
-    written.append(("made", "How it was made", made(view, files)))
+    written.append(("made", "How it was made", provenance_section(view, files)))
     spec = results.spec
     titles = [str(spec[name]) for name in ("paper", "title") if spec.get(name) and comparisons]
     page = html.page(
@@ -107,16 +107,20 @@ def _sections(
     """Every section: name, title and parts, which are made when their section is asked for."""
     if view.results.queries.height:
         places = ((data, level) for data in view.datasets for level in view.tabled_levels(data))
-        parts = (compared.comparison_parts(view, *place, comparison(view.results, *place)) for place in places)
+        parts = (result_tables.comparison_parts(view, *place, comparison(view.results, *place)) for place in places)
         yield "tables", "Comparison", itertools.chain.from_iterable(parts)
-        yield "paper", "What the paper says", compared.agreement(view)
-        yield "noise", "Level by level", [*levels.noise_curves(view), *compared.level_tables(view)]
+        yield "paper", "What the paper says", result_tables.agreement(view)
+        yield "noise", "Level by level", [*levels.noise_curves(view), *result_tables.level_tables(view)]
     if view.results.curves.height:
         curves = [*training.both_parts(view), *training.learning_curves(view), *training.bounds(view)]
         yield "training", "Training", curves
     if view.results.queries.height:
-        plots = [*instances.differences(view, comparisons), *cutoffs.by_cutoff(view), *instances.distributions(view)]
-        yield "queries", "Query by query", [*plots, *instances.scatters(view), *instances.gains(view)]
+        plots = [
+            *per_query_figures.differences(view, comparisons),
+            *cutoffs.by_cutoff(view),
+            *per_query_figures.distributions(view),
+        ]
+        yield "queries", "Query by query", [*plots, *per_query_figures.scatters(view), *per_query_figures.gains(view)]
     yield "search", "Searches for parameters", _searches(tunings)
     if orderings.belong(view.results.spec):
         yield "orderings", "Orderings", orderings.without_training()

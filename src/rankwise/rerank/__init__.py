@@ -4,11 +4,9 @@ The names are listed in ``__init__.pyi`` and loaded on first use: lists of texts
 sentence-transformers.
 """
 
-import lazy_loader
+from rankwise import check, lazy
 
-from rankwise import check
-
-_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy.attach(__name__, __file__)
 _OPTIONAL = ("accelerate", "datasets", "safetensors", "sentence_transformers", "tokenizers", "torch", "transformers")
 
 

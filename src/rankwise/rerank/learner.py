@@ -22,13 +22,13 @@ from rankwise.models.nets.state import own_randomness, seed_torch, torch_threads
 from rankwise.models.nets.weights import Weights
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.learner import TRAINING
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import Learner, State
-from rankwise.rankers.training.stopping import Exhausted
+from rankwise.rankers.training.stopping import NothingLeftToLearn
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, prefetch
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.encoders import CrossEncoder, Pair, module_of, open_model
@@ -123,7 +123,7 @@ class RerankLearner(Learner[Weights]):
     def __post_init__(self) -> None:
         settings, data = self.settings, self.train
         self.objective = find_objective(settings.objective)
-        documents = inputs.document_columns(data, self.objective, debias=settings.debias)
+        documents = fit_arguments.document_columns(data, self.objective, debias=settings.debias)
         on_gpu, self._mixed_scores = BF16[settings.precision]
         self._size = MiniBatchSize(settings.token_budget)
         self._max_grad_norm = float(settings.max_grad_norm)
@@ -159,7 +159,7 @@ class RerankLearner(Learner[Weights]):
             scores[rank::count] = self.score(list(self.valid.pairs())[rank::count])
             self._scores = self.processes.add(scores)
         if not gradient and not self._informative():
-            raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective))
+            raise NothingLeftToLearn("converged", lambda: stopping.no_gradient(self.train, self.objective))
         return total / weight if weight else 0.0
 
     def _informative(self) -> bool:

@@ -7,7 +7,7 @@ from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Json
 from rankwise.models import storage
-from rankwise.models.model_card import code, evaluated, joined, line, section
+from rankwise.models.model_card import code, evaluated, join_sections, line, section
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
@@ -45,7 +45,7 @@ def model_card(name: str, description: Json, objective: ObjectiveLike) -> str:
     training = {f"{part} data": size for part, size in description["data"].items()}
     training |= {"epochs in the model": f"{description['epochs']:g}"} | description["parameters"]
     quoted = json.dumps(name, ensure_ascii=False)
-    return joined(
+    return join_sections(
         f"---\n{yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)}---",
         f"# {line(name)}",
         f"A cross-encoder that scores how well a document answers a query, trained{origin} with rankwise and the "

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Json, Keywords
-from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, Within, check_declared, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, Within, check_declared
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import MetricLike
@@ -141,23 +142,24 @@ class Reranker(RerankerSettings):
     trained_on_: dict[str, str]
     base_model_: str
 
+    @moved.renamed("rw.rerank.Reranker.fit")
     def fit(
         self,
         train: RankingDataset,
         valid: RankingDataset | None = None,
         *,
         resume: bool = False,
-        watch: Callable[[int, dict[str, list[float]]], None] | None = None,
+        callback: Callable[[int, dict[str, list[float]]], None] | None = None,
     ) -> Self:
         """Train on lists, or other data sets with texts; with validation lists the best part of the training is kept.
 
         ``resume`` starts from the checkpoint if there is one, and ends in the same model as a run that was never
         interrupted. Ctrl-C ends training and keeps the best model so far; before the first part is complete it raises
-        KeyboardInterrupt. ``watch`` is called after every part with its number and the history so far. Under
+        KeyboardInterrupt. ``callback`` is called after every part with its number and the history so far. Under
         ``torchrun`` the processes share the lists of each batch.
         """
         check_declared(self)
-        self.stopped_ = training.fit(self, train, valid, self._keep, resume=resume, watch=watch)
+        self.stopped_ = training.fit(self, train, valid, self._keep, resume=resume, callback=callback)
         return self
 
     def _keep(self, trained: training.TrainedReranker) -> None:
@@ -240,7 +242,7 @@ class Reranker(RerankerSettings):
             hint = "resume it: fit(…, resume=True)"
             raise check.error("a checkpoint holds a training that has not ended", where=str(path), hint=hint)
         storage.verify(path, description)
-        with storage.making_sense(path):
+        with storage.malformed_as_error(path):
             settings: Keywords = description["parameters"]
             if isinstance(settings["metrics"], list):
                 settings["metrics"] = tuple(settings["metrics"])

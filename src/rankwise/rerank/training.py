@@ -22,8 +22,8 @@ from rankwise.rankers.training.loop import History, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import Checkpoint, fingerprint
 from rankwise.rankers.training.run import Session
-from rankwise.rankers.training.settings import FREE, TrainingSettings, Watch
-from rankwise.rankers.training.validation import Measure, Measured
+from rankwise.rankers.training.settings import FREE, Callback, TrainingSettings
+from rankwise.rankers.training.validation import EvalMetrics, EvalSet
 from rankwise.rerank import encoders
 from rankwise.rerank.batches import MiniBatchSize
 from rankwise.rerank.data.lists import Lists, with_texts
@@ -75,7 +75,7 @@ def fit(
     keep: Callable[[TrainedReranker], None],
     *,
     resume: bool,
-    watch: Watch | None,
+    callback: Callback | None,
 ) -> str:
     """Train a cross-encoder by the settings of a reranker, and return why it ended; ``keep`` takes the result."""
     train = _checked_lists("train", train_data)
@@ -90,7 +90,7 @@ def fit(
         metrics=metrics_for(reranker.metrics, valid),  # a wrong name is an error without validation data, too
         objective=find_objective(reranker.objective),
         resume=resume,
-        watch=watch,
+        callback=callback,
     )
     return run.run(
         lambda: _session(reranker, train, valid, schedule, settings),
@@ -142,7 +142,7 @@ def _session(
         learner=learner,
         stream=train.stream(settings.seed),
         stopping=stopping,
-        measured=[] if valid is None or validation is None else [Measured(Measure(valid, validation))],
+        measured=[] if valid is None or validation is None else [EvalMetrics(EvalSet(valid, validation))],
         checkpoint=checkpoint,
     )
     return Session(loop=loop, progress=progress)

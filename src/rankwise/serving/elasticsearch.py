@@ -12,8 +12,8 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array
-from rankwise.serving.dumps import xgboost_trees
-from rankwise.serving.source import ExportSource, Written
+from rankwise.serving.export_source import ExportedFile, ExportSource
+from rankwise.serving.tree_json import xgboost_trees
 
 if TYPE_CHECKING:
     from rankwise.models.nets.mlp import Perceptron
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SYSTEM = "Elasticsearch's plugin"
 
 
-def write(source: ExportSource) -> Written:
+def write(source: ExportSource) -> ExportedFile:
     """Return the body of the request."""
     names = source.known_names(_SYSTEM)
     if source.net is None:
@@ -34,7 +34,7 @@ def write(source: ExportSource) -> Written:
         f"curl -X POST -H 'Content-Type: application/json' -d @{source.path} "
         "http://localhost:9200/_ltr/_featureset/FEATURES/_createmodel"
     )
-    return Written(json.dumps({"model": model}, ensure_ascii=False).encode(), load)
+    return ExportedFile(json.dumps({"model": model}, ensure_ascii=False).encode(), load)
 
 
 def linear_weights(net: "Perceptron") -> Array:

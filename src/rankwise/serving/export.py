@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rankwise import check
 from rankwise.files import check_writable, replacing
-from rankwise.serving.source import ExportSource, Written
+from rankwise.serving.export_source import ExportedFile, ExportSource
 
 FORMATS = ("onnx", "treelite", "elasticsearch", "ranklib", "vespa", "solr")
 """Formats, each written by the module of its name."""
@@ -56,7 +56,7 @@ def write(
     if source.curve is not None and name != "onnx":
         hint = "export model.ranker_, whose scores have the same order, or to onnx"
         raise check.error(f"{name} has no place for the curve of a calibrated ranker", hint=hint)
-    written: Written = module.write(source)
+    written: ExportedFile = module.write(source)
     with replacing(path, force=force) as new:
         new.write_bytes(written.content)
     return path, written.load

@@ -19,8 +19,8 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.data.compressed import read_lines, shown, without_repeats
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.file_formats import read_lines, shown, without_repeats
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import qrels_frame
 
@@ -31,7 +31,7 @@ except ImportError:  # Windows
 
 if TYPE_CHECKING:
     from rankwise.models.schema import Schema
-    from rankwise.serving.requests import RequestedQuery
+    from rankwise.serving.request_parsing import RequestedQuery
 
 SUFFIXES = (".jsonl", ".ndjson")
 _QUERY = ("query_id", "qid", "query")
@@ -58,7 +58,7 @@ class FeatureLog:
     path: Path
     sample: float = 1.0
 
-    def ready(self) -> "FeatureLog":
+    def check_target(self) -> "FeatureLog":
         """Check that the file can be written, and that its name is one by which it is read."""
         if self.path.suffix not in SUFFIXES:
             raise check.error("features are logged as JSON lines", got=self.path.name, hint="end its name in .jsonl")

@@ -34,8 +34,16 @@ from rankwise.rankers.base import Ranker
 from rankwise.report import html
 from rankwise.serving import openapi
 from rankwise.serving.feature_log import FeatureLog
-from rankwise.serving.measures import Measures
-from rankwise.serving.requests import LONG, RequestedQuery, RequestError, RequestLimits, RequestReader, parse, shown
+from rankwise.serving.prometheus import PrometheusMetrics
+from rankwise.serving.request_parsing import (
+    LONG,
+    RequestedQuery,
+    RequestError,
+    RequestLimits,
+    RequestReader,
+    parse,
+    shown,
+)
 from rankwise.threads import thread_count
 
 METHODS = ("score", "explain")
@@ -55,7 +63,7 @@ class Asked(NamedTuple):
     documents: int
 
 
-class Served:
+class ServedModel:
     """A model in service."""
 
     def __init__(self, name: str, model: Ranker) -> None:
@@ -159,13 +167,13 @@ class Service:
             feature_log,
         )
         self.stopping = False
-        self._measures, self._counting = Measures(), False
-        self.replace({name: Served(name, model) for name, model in models.items()})
+        self._measures, self._counting = PrometheusMetrics(), False
+        self.replace({name: ServedModel(name, model) for name, model in models.items()})
         threads = {"score": thread_count(), "explain": 1}  # libraries share state when they explain
         self._pools = {method: ThreadPoolExecutor(count, method) for method, count in threads.items()}
         self._page, self._policy = _page()
 
-    def replace(self, models: dict[str, Served]) -> None:
+    def replace(self, models: dict[str, ServedModel]) -> None:
         """Serve other models by the same names; requests that are being answered keep theirs."""
         self.models = models
         self._measures.serving({one.name: one.version for one in models.values()}, self.production)
@@ -236,14 +244,14 @@ class Service:
         except OSError as failed:  # the request was answered
             log.error("features were not logged: %s", failed.strerror, extra={"facts": {"id": about["id"]}})
 
-    def _count(self, model: Served, asked: Asked) -> None:
+    def _count(self, model: ServedModel, asked: Asked) -> None:
         """Count values, which the metrics hear of once a second: there may be many features."""
         model.count(asked)
         if not self._counting:
             self._counting = True
             asyncio.get_running_loop().call_later(1.0, self._tell, model)
 
-    def _tell(self, *models: Served) -> None:
+    def _tell(self, *models: ServedModel) -> None:
         self._counting = False
         for model in {*models, *self.models.values()}:
             self._measures.values(model.name, model.counted())
@@ -353,8 +361,9 @@ def _json(content: object, status: int = 200) -> Response:
 
 
 def _error(wrong: ValueError) -> Response:
-    error = RequestError.of(wrong)
-    return _json({"error": {"message": str(error), **error.parts}}, error.status)
+    message = check.Message.of(wrong)
+    fields = {"what": message.what, "got": message.got, "where": str(message.where) or message.about}
+    return _json({"error": {"message": str(message), **fields, "hint": message.plain}}, getattr(wrong, "status", 422))
 
 
 def _page() -> tuple[str, str]:

@@ -13,8 +13,8 @@ import numpy as np
 from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Keywords
-from rankwise.models.formats.nodes import LEAF, Nodes
-from rankwise.serving.source import ExportSource, Written
+from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.serving.export_source import ExportedFile, ExportSource
 from rankwise.statistics.calibration import Curve
 
 _SMALLER, _MEMBER = 0, 6  # how a node decides: at most the threshold, or one of a set
@@ -30,7 +30,7 @@ class Graph(NamedTuple):
     """The type of the scores."""
 
 
-def write(source: ExportSource) -> Written:
+def write(source: ExportSource) -> ExportedFile:
     """Return the file."""
     onnx: Any = check.optional("onnx", "export")
     helper = onnx.helper
@@ -61,7 +61,7 @@ def write(source: ExportSource) -> Written:
     )
     onnx.checker.check_model(model)
     load = f'onnxruntime.InferenceSession("{source.path}").run(["scores"], {{"features": matrix}})'
-    return Written(bytes(model.SerializeToString()), load)
+    return ExportedFile(bytes(model.SerializeToString()), load)
 
 
 def _calibrated(graph: Graph, curve: Curve) -> Graph:

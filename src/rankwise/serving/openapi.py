@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from rankwise._version import __version__
 from rankwise.arrays import Json
 from rankwise.models.schema import Schema
-from rankwise.serving.requests import RequestLimits
+from rankwise.serving.request_parsing import RequestLimits
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _STATUSES = {

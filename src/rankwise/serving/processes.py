@@ -20,8 +20,8 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from rankwise import registry
 from rankwise.models import storage
-from rankwise.serving.http import Served, Service, log
-from rankwise.serving.measures import FOLDER
+from rankwise.serving.http import ServedModel, Service, log
+from rankwise.serving.prometheus import FOLDER
 from rankwise.serving.server import HANG_UP, Settings, log_as_json, serve
 
 _LOOK = 0.2  # seconds between two looks at signals and processes
@@ -34,7 +34,9 @@ class _Process:
         spawn = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
         self.ready = False
-        self.process = spawn.Process(target=_work, args=(settings, folders, registry.parcels(), listening, theirs))
+        self.process = spawn.Process(
+            target=_work, args=(settings, folders, registry.pickle_registry(), listening, theirs)
+        )
         self.process.start()
         theirs.close()
 
@@ -168,7 +170,7 @@ def _work(
     if HANG_UP:
         signal.signal(HANG_UP, signal.SIG_IGN)  # the parent loads models anew in all of them
     log_as_json(settings.log_level)
-    registry.receive(registered)
+    registry.restore_registry(registered)
     try:
         service = settings.service(folders)
     except Exception as wrong:  # the parent says it
@@ -180,7 +182,7 @@ def _work(
 
 def _obey(service: Service, settings: Settings, parent: Connection) -> None:
     """Do what the parent says: load models, then serve them or drop them; stop where it is gone."""
-    models: dict[str, Served] | None = None
+    models: dict[str, ServedModel] | None = None
     while True:
         try:
             what, *folders = parent.recv()

@@ -4,25 +4,22 @@ Features are known by their place, counted from 1. A missing value is 0 there; m
 get a warning, since only documents without missing values score the same.
 """
 
-import warnings
-
 import numpy as np
 
-from rankwise.models.formats.nodes import LEAF, Nodes
-from rankwise.serving.source import ExportSource, Written
+from rankwise import check
+from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.serving.export_source import ExportedFile, ExportSource
 
 
-def write(source: ExportSource) -> Written:
+def write(source: ExportSource) -> ExportedFile:
     """Return the text, laid out as RankLib does."""
     nodes = source.trees("RankLib", categories=False)
     splits = nodes.feature != LEAF
     if (nodes.missing_left != (nodes.threshold >= 0))[splits].any():
-        warnings.warn(
-            "RankLib takes a missing value for 0, and this model may not: documents with missing values can get other "
-            "scores there. Hint: put numbers in their place before training, or export to elasticsearch.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+        what = "RankLib takes a missing value for 0, and this model may not: documents with missing values can get "
+        what += "other scores there"
+        hint = "put numbers in their place before training, or export to elasticsearch"
+        check.warn(what, hint=hint, category=RuntimeWarning, stacklevel=4)
     count = nodes.roots.size
     lines = ["## LambdaMART", f"## No. of trees = {count}", f"## No. of leaves = {_most_leaves(nodes)}"]
     lines += ["## No. of threshold candidates = -1", "## Learning rate = 1.0", "## Stop early = 0", "", "<ensemble>"]
@@ -35,7 +32,7 @@ def write(source: ExportSource) -> Written:
             "\t</tree>",
         ]
     load = f"java -jar RankLib.jar -load {source.path} -rank DOCUMENTS -score SCORES"
-    return Written("\n".join([*lines, "</ensemble>", ""]).encode(), load)
+    return ExportedFile("\n".join([*lines, "</ensemble>", ""]).encode(), load)
 
 
 def _split(nodes: Nodes, root: int) -> list[str]:

@@ -26,8 +26,8 @@ from rankwise.arrays import Json, Keywords
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 from rankwise.serving.feature_log import FeatureLog
-from rankwise.serving.http import Served, Service, log
-from rankwise.serving.requests import RequestLimits
+from rankwise.serving.http import ServedModel, Service, log
+from rankwise.serving.request_parsing import RequestLimits
 
 LEVELS = ("debug", "info", "warning", "error")
 _MOST, _OF_ONE = 1536, 1024  # connections of a process, and of one client, which may be a proxy with all requests
@@ -50,9 +50,9 @@ class Settings:
     log_level: str = "warning"
     workers: int = 1
 
-    def models(self, folders: Mapping[str, Path] | None = None) -> dict[str, Served]:
+    def models(self, folders: Mapping[str, Path] | None = None) -> dict[str, ServedModel]:
         """Load all models, or raise."""
-        return {name: Served(name, model) for name, model in self._loaded(folders).items()}
+        return {name: ServedModel(name, model) for name, model in self._loaded(folders).items()}
 
     def service(self, folders: Mapping[str, Path] | None = None) -> Service:
         """Load all models and return the service."""
@@ -120,7 +120,7 @@ def serve(
     service: Service,
     listening: socket.socket,
     started: Callable[[], None] = lambda: None,
-    reload: Callable[[], dict[str, Served]] | None = None,
+    reload: Callable[[], dict[str, ServedModel]] | None = None,
     wanted: threading.Event | None = None,
 ) -> None:
     """Serve in this process; ``reload`` loads the models anew whenever it is ``wanted``."""
@@ -137,7 +137,7 @@ def _hang_ups() -> threading.Event:
     return wanted
 
 
-def _reloading(service: Service, wanted: threading.Event, reload: Callable[[], dict[str, Served]]) -> None:
+def _reloading(service: Service, wanted: threading.Event, reload: Callable[[], dict[str, ServedModel]]) -> None:
     while wanted.wait():
         wanted.clear()
         try:
@@ -149,7 +149,7 @@ def _reloading(service: Service, wanted: threading.Event, reload: Callable[[], d
             log.warning("models were loaded anew", extra={"facts": {"versions": _versions(models)}})
 
 
-def _versions(models: Mapping[str, Served]) -> dict[str, str]:
+def _versions(models: Mapping[str, ServedModel]) -> dict[str, str]:
     return {name: one.version for name, one in models.items()}
 
 

@@ -6,18 +6,19 @@ from typing import Annotated
 import numpy as np
 import polars as pl
 
-from rankwise import check
-from rankwise.arrays import Array, Json, Offsets, comparable, places, rows_of
+from rankwise import check, moved
+from rankwise.arrays import Array, Json, Offsets, comparable, index_of, rows_of
 from rankwise.check.parameters import Option, Within
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import weighted_mean
-from rankwise.models.schema import Documents, Schema
-from rankwise.rankers import inputs
+from rankwise.models.schema import ModelInput, Schema
+from rankwise.rankers import fit_arguments
 from rankwise.statistics import tables
 from rankwise.statistics.doctor.features import sample
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST, interval_of_mean
 
 _MEASURED = 200_000  # documents by which distributions are compared
@@ -27,7 +28,7 @@ _CHANCE = 0.01  # of a false alarm in one of all features
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FeatureComparison(tables.Printed):
+class FeatureComparison(Result):
     """Differences of features between training and serving; printed, a table with the largest first."""
 
     frame: pl.DataFrame
@@ -52,6 +53,15 @@ class FeatureComparison(tables.Printed):
         notes = (*([f"… and {tables.count(rest, 'more feature')}."] if rest else []), *self.notes)
         return tables.Table(header=header, rows=tuple(rows), align="l" + "r" * (len(header) - 1), notes=notes)
 
+    @property
+    def sentence(self) -> str:
+        """What is too different; empty where nothing is."""
+        return f"{'; '.join(self.alarms)}." if self.alarms else ""
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row for each feature, the largest difference first."""
+        return self.frame
+
     def to_dict(self) -> Json:
         """Return everything as JSON-serializable data."""
         return {
@@ -62,13 +72,14 @@ class FeatureComparison(tables.Printed):
         }
 
 
+@moved.renamed("rw.data.compare_features")
 def compare_features(
-    train: Documents,
-    served: Documents,
+    train: ModelInput,
+    served: ModelInput,
     model: Scored | None = None,
     *,
     metric: Annotated[MetricLike, "What is measured with a model.", Option(metavar="METRIC")] = "ndcg@10",
-    confidence: Annotated[float, Within(0, 1, open=True), "Confidence level.", Option("level", metavar="LEVEL")] = 0.95,
+    level: Annotated[float, Within(0, 1, open=True), "Confidence level.", Option(metavar="LEVEL")] = 0.95,
 ) -> FeatureComparison:
     """Compare features of training data with those logged in serving, by name: training-serving skew in one table.
 
@@ -90,12 +101,12 @@ def compare_features(
     >>> train = rw.synthetic(n_queries=80, n_features=3, n_docs=20, seed=1)
     >>> train = train.with_(feature_names=["bm25", "clicks", "age"])
     >>> served = train.with_(features=train.features * np.float32([1, 1, 60]))  # hours became minutes
-    >>> compared = rw.compare_features(train, served)
+    >>> compared = rw.data.compare_features(train, served)
     >>> compared.frame["feature"].to_list(), compared.frame["psi"][0] > 0.25, compared.frame["psi"][1]
     (['age', 'bm25', 'clicks'], True, 0.0)
     """
-    chosen, trained = find_metric(metric), inputs.dataset(train)
-    logged, extra = _aligned(inputs.dataset(served), trained)
+    chosen, trained = find_metric(metric), fit_arguments.dataset(train)
+    logged, extra = _aligned(fit_arguments.dataset(served), trained)
     schema, rows = Schema.of(trained), []
     samples = sample(trained, _MEASURED), sample(logged, _MEASURED)
     for column in range(trained.n_features):
@@ -122,7 +133,7 @@ def compare_features(
         largest = pl.max_horizontal(absent, unlike, pl.col("psi", "psi_levels").fill_nan(None))
         frame = frame.sort(largest, descending=True, maintain_order=True)
         return FeatureComparison(frame=frame, metric=None, notes=tuple(notes), alarms=tuple(alarms))
-    losses, matched = _losses(model, trained, logged, chosen, confidence)
+    losses, matched = _losses(model, trained, logged, chosen, level)
     frame = frame.with_columns(pl.DataFrame(losses[:-1], schema=["loss", "low", "high"], orient="row"))
     mean, low, high = losses[-1]
     notes.append(f"All features swapped: {chosen} loses {tables.number(mean)} {tables.interval(low, high)}. {matched}")
@@ -201,7 +212,7 @@ def _index(train: Array, served: Array) -> float:
 
 
 def _losses(
-    model: Scored, train: RankingDataset, served: RankingDataset, metric: Metric, confidence: float
+    model: Scored, train: RankingDataset, served: RankingDataset, metric: Metric, level: float
 ) -> tuple[list[tuple[float, float, float]], str]:
     """Return the mean loss and its interval for each feature and then for all, and a sentence on what was matched."""
     place = _matches(train, served)
@@ -223,7 +234,7 @@ def _losses(
             hint = "log more queries of the training data"
             raise check.error(f"{metric} must score {FEWEST} queries that both have", got=int(scored.sum()), hint=hint)
         units = lost[scored], None if part.weights is None else part.weights[scored]
-        ends = interval_of_mean(*units, bounds=(-span, span), confidence=confidence)
+        ends = interval_of_mean(*units, bounds=(-span, span), level=level)
         losses.append((weighted_mean(*units), *ends))
     count = tables.count(part.n_queries, "query", "queries")
     return losses, f"Swapped in {tables.count(int(both.sum()), 'document')} of {count} that both have."
@@ -246,7 +257,7 @@ def _matches(train: RankingDataset, served: RankingDataset) -> Offsets:
         where = check.query_of_row(row, served.offsets, served.query_ids)
         what, hint = "a document was served twice with different features", "give each search a query id of its own"
         raise check.error(what, got=f"document {ids[1][1][row]}", where=where, hint=hint)
-    place = places(keys[: train.n_docs], keys[train.n_docs :])
+    place = index_of(keys[: train.n_docs], keys[train.n_docs :])
     if (place < 0).all():
         hint = "check that both spell their ids alike; without a model nothing is matched"
         raise check.error("training and served data have no document in common", got=repr(served), hint=hint)

@@ -13,14 +13,14 @@ import json
 import numpy as np
 
 from rankwise.arrays import Floats
-from rankwise.models.formats.nodes import LEAF
-from rankwise.serving.dumps import written
-from rankwise.serving.source import ExportSource, Written
+from rankwise.models.formats.tree_arrays import LEAF
+from rankwise.serving.export_source import ExportedFile, ExportSource
+from rankwise.serving.tree_json import write_trees
 
 _SLACK = np.float32(1e-6)  # that Solr adds to thresholds
 
 
-def write(source: ExportSource) -> Written:
+def write(source: ExportSource) -> ExportedFile:
     """Return the file."""
     names = [json.dumps(name, ensure_ascii=False) for name in source.known_names("Solr")]
     nodes = source.trees("Solr", categories=False)
@@ -37,7 +37,7 @@ def write(source: ExportSource) -> Written:
             f'"left":{children[0][1]},"right":{children[1][1]}}}'
         )
 
-    trees = ",\n".join(f'{{"weight":"1","root":{root}}}' for root in written(nodes, node))
+    trees = ",\n".join(f'{{"weight":"1","root":{root}}}' for root in write_trees(nodes, node))
     features = ",".join(f'{{"name":{name}}}' for name in names)
     missing = '"isNullSameAsZero":false,' if sends_missing else ""
     content = (
@@ -48,7 +48,7 @@ def write(source: ExportSource) -> Written:
         f"curl -X PUT -H 'Content-Type: application/json' --data-binary @{source.path} "
         "http://localhost:8983/solr/COLLECTION/schema/model-store"
     )
-    return Written(content.encode(), load)
+    return ExportedFile(content.encode(), load)
 
 
 def before_slack(thresholds: Floats) -> Floats:

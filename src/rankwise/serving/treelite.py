@@ -3,16 +3,16 @@
 from typing import Any
 
 from rankwise import check
-from rankwise.models.formats.nodes import LEAF, Nodes
-from rankwise.serving.source import ExportSource, Written
+from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.serving.export_source import ExportedFile, ExportSource
 
 
-def write(source: ExportSource) -> Written:
+def write(source: ExportSource) -> ExportedFile:
     """Return the file, as ``treelite.Model.deserialize`` reads it."""
     trees = source.trees("treelite")
     check.optional("treelite", "export")
     load = f'treelite.gtil.predict(treelite.Model.deserialize("{source.path}"), matrix)'
-    return Written(bytes(_model(trees).serialize_bytes()), load)
+    return ExportedFile(bytes(_model(trees).serialize_bytes()), load)
 
 
 def _model(nodes: Nodes) -> Any:

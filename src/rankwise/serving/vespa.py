@@ -10,13 +10,13 @@ without a value has the empty text there, and never NaN.
 import re
 
 from rankwise import check
-from rankwise.serving.dumps import lightgbm_model, xgboost_trees
-from rankwise.serving.source import ExportSource, Written
+from rankwise.serving.export_source import ExportedFile, ExportSource
+from rankwise.serving.tree_json import lightgbm_model, xgboost_trees
 
 _RANK_FEATURE = re.compile(r"[A-Za-z_][\w.]*(\([^()]*\)(\.[\w.]+)?)?")
 
 
-def write(source: ExportSource) -> Written:
+def write(source: ExportSource) -> ExportedFile:
     """Return the file."""
     names = source.known_names("Vespa")
     for name in names:
@@ -35,7 +35,7 @@ def write(source: ExportSource) -> Written:
     load = f"put it into models/ of the application, and write {call} in a rank profile"
     if columns:
         load += f"; of type string there: {', '.join(names[column] for column in columns)}"
-    return Written(content.encode(), load)
+    return ExportedFile(content.encode(), load)
 
 
 def _categories(source: ExportSource, columns: list[int]) -> dict[int, tuple[str, ...]]:

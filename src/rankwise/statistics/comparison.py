@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, hooks
+from rankwise import check, hooks, moved
 from rankwise.arrays import Ids, Json
 from rankwise.metrics.base import weighted_mean
 from rankwise.statistics import significance, tables
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, JudgedShare, varies
-from rankwise.statistics.figures.comparisons import plot_differences, plot_means
+from rankwise.statistics.result import Result
 from rankwise.statistics.titles import Titles, bounds_of, titles_of
 from rankwise.statistics.verdict import listed
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
 _HOLES = 0.01  # shares of judged documents that differ by less hardly change a verdict
 TESTS = {
@@ -101,8 +102,9 @@ class Paired:
         )
 
 
+@moved.renamed("rw.Comparison")
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Comparison(tables.Printed):
+class Comparison(Result):
     """Means of several systems and paired tests between them; made by :func:`compare`."""
 
     systems: tuple[str, ...]
@@ -111,7 +113,7 @@ class Comparison(tables.Printed):
     baseline: str | None
     test: str
     correction: str
-    alpha: float
+    level: float
     overlap: float | None
     """test/train of the trials' split, for the correction of Nadeau and Bengio."""
     letters: tuple[str, ...] = ()
@@ -146,8 +148,8 @@ class Comparison(tables.Printed):
                 return evaluation.interval[metric]
             if np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
                 return np.nan, np.nan
-            same = significance.interval_of_same(row, bounds=bounds_of(metric), confidence=1.0 - self.alpha)
-            return same or significance.t_test(row).interval(1.0 - self.alpha)
+            same = significance.interval_of_same(row, bounds=bounds_of(metric), level=self.level)
+            return same or significance.t_test(row).interval(self.level)
 
         return {
             metric: {system: interval(system, metric, row) for system, row in zip(self.systems, rows, strict=True)}
@@ -174,7 +176,7 @@ class Comparison(tables.Printed):
         }[self.correction]
         marks = "A raised letter" if self.labels[0].isalpha() else "A raised number"
         text = f"{marks}: significantly better than that system. {TESTS[self.test]}{ratio}, two-sided, paired by "
-        text += f"{self.paired.unit} ({units}), α = {self.alpha:g}, {family}."
+        text += f"{self.paired.unit} ({units}), α = {significance.alpha(self.level):g}, {family}."
         if self.baseline is not None:
             text += f" Only pairs with the baseline, {self.baseline}, were tested."
         if self.paired.unit == "trial" and self.test != "corrected_t":
@@ -224,14 +226,14 @@ class Comparison(tables.Printed):
                 beaten.setdefault((pair.metric, better), []).append(worse)
         rows = []
         for system in self.systems:
-            cells: list[tables.Cell | str] = [short[system], system]
+            cells: list[tables.TableCell | str] = [short[system], system]
             for metric in self.metrics:
                 text = tables.number(self.mean[metric][system])
                 best = text == tables.number(max(self.mean[metric].values()))
-                marks = tables.joined(
+                marks = tables.join_marks(
                     [short[name] for name in self.systems if name in beaten.get((metric, system), [])]
                 )
-                cells.append(tables.Cell(text, marks, best))
+                cells.append(tables.TableCell(text, marks, best))
             if self._judged_title:
                 share = self.paired.judged.get(system)
                 cells.append(tables.NOTHING if share is None else tables.number(share.mean))
@@ -249,7 +251,7 @@ class Comparison(tables.Printed):
     def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
         corrected = any(pair.p_corrected_t is not None for pair in self.pairs)
-        header = ["metric", "system", "against", "difference", f"{100 * (1 - self.alpha):g}% interval", "p t"]
+        header = ["metric", "system", "against", "difference", f"{100 * self.level:g}% interval", "p t"]
         header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
         shown = titles_of(self.metrics, titles)
         rows = []
@@ -262,23 +264,11 @@ class Comparison(tables.Printed):
             rows.append(tuple(row))
         return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
 
-    def to_text(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
-        """Return the table as aligned text with its legend; with ``pairs`` also every test."""
-        return "\n\n".join(table.text() for table in self.tables(pairs=pairs, titles=titles))
-
-    def to_markdown(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
-        """Return the table as Markdown, the best of each metric in bold; with ``pairs`` also every test."""
-        return "\n\n".join(table.markdown() for table in self.tables(pairs=pairs, titles=titles))
-
-    def to_latex(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
-        """Return the table as LaTeX (booktabs), the best of each metric in bold; with ``pairs`` also every test.
+    def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
+        """Return the table of means, and with ``pairs`` that of every test.
 
         ``titles`` name the metrics: a list in their order, or a dictionary such as ``{"ap": "MAP"}``.
         """
-        return "\n\n".join(table.latex() for table in self.tables(pairs=pairs, titles=titles))
-
-    def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
-        """Return the table of means, and with ``pairs`` that of every test."""
         return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else [])]
 
     def to_frame(self) -> "pl.DataFrame":
@@ -300,7 +290,8 @@ class Comparison(tables.Printed):
             metric: {system: None if np.isnan(both[0]) else list(both) for system, both in intervals.items()}
             for metric, intervals in self.interval.items()
         }
-        settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "alpha", "overlap")}
+        settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "overlap")}
+        settings["alpha"] = significance.alpha(self.level)
         units = {"unit": self.paired.unit, "units": int(self.paired.ids.size)}
         tests = [asdict(pair) for pair in self.pairs]
         for row in tests:  # JSON has no infinity, which an effect size is when all differences are the same
@@ -311,16 +302,22 @@ class Comparison(tables.Printed):
             units["judged"] = {name: one._asdict() for name, one in self.paired.judged.items()}
         return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
 
-    def plot(
-        self, path: str | Path, *, metric: str | None = None, system: str | None = None, against: str | None = None,
-        force: bool = False,
-    ) -> Path:  # fmt: skip
-        """Draw the sorted differences per query: see ``rankwise.statistics.figures.comparisons.plot_differences``."""
-        return plot_differences(self, path, metric=metric, system=system, against=against, force=force)
+    def figure(self, *, metric: str | None = None, system: str | None = None, against: str | None = None) -> "Figure":
+        """Draw, for pairs of systems, the difference on every query, sorted: who wins where, and by how much.
+
+        Without ``system`` and ``against`` there is a panel for each system minus the baseline. Where there is no
+        baseline and there are more than two systems, it is the one with the best mean minus each other.
+        """
+        from rankwise.statistics.figures.comparisons import differences_figure
+
+        return differences_figure(self, metric=metric, system=system, against=against)
 
     def plot_means(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw the means with their intervals; see :func:`rankwise.statistics.figures.comparisons.plot_means`."""
-        return plot_means(self, path, force=force)
+        """Draw the mean of each system with its interval, one panel per metric: .png, .svg or .pdf."""
+        from rankwise.statistics.figures import drawing
+        from rankwise.statistics.figures.comparisons import means_figure
+
+        return drawing.plot(partial(means_figure, self), path, force=force)
 
     def to_report(
         self,

@@ -1,9 +1,11 @@
-"""Findings with a severity, about click logs and ranking data: how they are ordered and printed."""
+"""Findings with a severity, about click logs and ranking data: their order, and their table."""
 
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
+
+from rankwise.statistics.tables import Table
 
 _MARKS = {"error": "✗", "warning": "!", "note": "·"}
 
@@ -22,11 +24,20 @@ class Diagnostic:
         return list(_MARKS).index(self.severity)
 
 
-def lines(marked: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the lines of a page from severities and texts.
+class Findings(Table):
+    """Rows of a severity and a text, which as text are a list with marks.
 
-    >>> lines([("error", "All labels are 0.")])
-    ['✗ All labels are 0.']
+    >>> print(Findings.of([("error", "All labels are 0.")]).text())
+    ✗ All labels are 0.
     """
-    texts = (f"{_MARKS[severity]} {text}" for severity, text in marked)
-    return [line for text in texts for line in textwrap.wrap(text, 100, subsequent_indent="  ")]
+
+    @classmethod
+    def of(cls, marked: Iterable[tuple[str, str]], title: str = "") -> Self:
+        """Return severities and texts as a table."""
+        return cls(header=("", "finding"), rows=tuple(marked), align="ll", title=title)
+
+    def text(self) -> str:
+        """Write a list, each item with the mark of its severity."""
+        texts = (f"{_MARKS[severity.text]} {text.text}" for severity, text in self.cells())
+        lines = (line for text in texts for line in textwrap.wrap(text, 100, subsequent_indent="  "))
+        return "\n".join([*([self.title] if self.title else []), *lines])

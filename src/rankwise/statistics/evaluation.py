@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, threads
+from rankwise import check, moved, threads
 from rankwise.arrays import Ids, Json, read_only
 from rankwise.compiling import kernel
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import significance, tables
 from rankwise.statistics.judgements import Digests, Judgements
+from rankwise.statistics.result import Result
 from rankwise.statistics.titles import Titles, bounds_of, canonical, find, titles_of
 from rankwise.stream import Stream, uniform_pair
 
@@ -68,8 +69,9 @@ class JudgedShare(NamedTuple):
         return f"{self.title}: {about}."
 
 
+@moved.renamed("rw.Evaluation")
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(tables.Printed):
+class Evaluation(Result):
     """The values of metrics on every query. Made by :func:`evaluate`, or by hand from values computed elsewhere.
 
     >>> evaluation = Evaluation({"ndcg@10": [0.5, 1.0, float("nan")]}, ["a", "b", "c"])
@@ -85,7 +87,7 @@ class Evaluation(tables.Printed):
     """(n_queries,) how much each query counts; None: all the same."""
     _: KW_ONLY
     seed: int = 0
-    confidence: float = 0.95
+    level: float = 0.95
     resamples: int = 2000
     candidates: str = ""
     """Which documents were ranked, where that is not just the lists of the data; said under the table."""
@@ -106,7 +108,7 @@ class Evaluation(tables.Printed):
             weights: ArrayLike | None = None,
             *,
             seed: int = 0,
-            confidence: float = 0.95,
+            level: float = 0.95,
             resamples: int = 2000,
             candidates: str = "",
             ranked: Ranked | None = None,
@@ -117,17 +119,14 @@ class Evaluation(tables.Printed):
     def __post_init__(self) -> None:
         ids = np.asarray(self.query_ids)
         ids = check.query_ids(ids, ids.size)
-        values = {
-            name: check.metric_values(f"values of {name}", column, ids.size, ids)
-            for name, column in self.values.items()
-        }
+        values = {name: check.metric_values(name, column, ids.size, ids) for name, column in self.values.items()}
         if not values:
             raise check.error("an evaluation needs at least one metric", hint="for example `metrics='ndcg@10'`")
         weights = None if self.weights is None else check.query_weights(self.weights, ids.size)
         for name, column in values.items():
             require_scored(name, column, weights)
         check.integer("seed", self.seed, least=0)
-        check.number("confidence", self.confidence, least=0.0, most=1.0, open_ends=True)
+        check.number("level", self.level, least=0.0, most=1.0, open_ends=True)
         check.integer("resamples", self.resamples, least=1)
         object.__setattr__(
             self, "values", {name: read_only(column, contiguous=False) for name, column in values.items()}
@@ -181,7 +180,7 @@ class Evaluation(tables.Printed):
         of Clopper and Pearson, and values that are all the same one that allows for others that were not seen
         (:func:`rankwise.statistics.significance.interval_of_same`).
         """
-        tail = (1.0 - self.confidence) / 2.0
+        tail = (1.0 - self.level) / 2.0
         low, high = np.quantile(self.resampled(), [tail, 1.0 - tail], axis=0).tolist()
         intervals = dict(zip(self.values, zip(low, high, strict=True), strict=True))
         return intervals | self._without_spread | {name: self._of_few(name) for name in self._few}
@@ -195,9 +194,9 @@ class Evaluation(tables.Printed):
             counted = ~np.isnan(column) & (weights > 0.0)
             if counted.sum() >= significance.FEWEST:
                 values, bounds = (column[counted], weights[counted]), bounds_of(name)
-                found[name] = significance.interval_of_same(*values, bounds=bounds, confidence=self.confidence)
+                found[name] = significance.interval_of_same(*values, bounds=bounds, level=self.level)
                 if found[name] is None and bounds in ((0.0, 1.0), Metric.bounds):  # not of counts, of DCG and the like
-                    found[name] = significance.interval_of_share(*values, confidence=self.confidence)
+                    found[name] = significance.interval_of_share(*values, level=self.level)
         return {name: interval for name, interval in found.items() if interval is not None}
 
     @property
@@ -214,7 +213,7 @@ class Evaluation(tables.Printed):
             return math.nan, math.nan
         scored = ~np.isnan(self.values[name])
         weights = None if self.weights is None else self.weights[scored]
-        low, high = significance.t_test(self.values[name][scored], weights).interval(self.confidence)
+        low, high = significance.t_test(self.values[name][scored], weights).interval(self.level)
         lowest, highest = bounds_of(name)
         return max(low, lowest), min(high, highest)
 
@@ -259,6 +258,13 @@ class Evaluation(tables.Printed):
 
         return Reliability.of(self, label=label, relevant=relevant, bins=bins)
 
+    @property
+    def sentence(self) -> str:
+        """The mean of the first metric, with its interval."""
+        name = self.metrics[0]
+        queries = tables.count(self.scored[name], "query", "queries")
+        return f"{name} {tables.number(self.mean[name])} {tables.interval(*self.interval[name])} over {queries}."
+
     def to_frame(self) -> "pl.DataFrame":
         """One row per query: its id, its weight, and one column per metric (null where it is skipped)."""
         import polars as pl
@@ -284,7 +290,7 @@ class Evaluation(tables.Printed):
         facts |= {"total": self.total} if self.total else {}
         facts |= {"weighted": True} if varies(self.weights) else {}
         facts |= {"judged": self.judged._asdict()} if self.judged is not None else {}
-        return {"queries": self.query_ids.size, "confidence": self.confidence, **facts, "metrics": self._rows()}
+        return {"queries": self.query_ids.size, "confidence": self.level, **facts, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
         rows: dict[str, Json] = {}
@@ -305,7 +311,7 @@ class Evaluation(tables.Printed):
             counts = f"{scored:,}", f"{n - scored:,}", *judged
             rows.append((shown[name], tables.number(mean), tables.interval(*self.interval[name]), *counts))
         title = "weighted mean" if varies(self.weights) else "mean"
-        header: tuple[str, ...] = ("metric", title, f"{100 * self.confidence:g}% interval", "scored", "skipped")
+        header: tuple[str, ...] = ("metric", title, f"{100 * self.level:g}% interval", "scored", "skipped")
         notes = [f"Candidates: {self.candidates}."] if self.candidates else []
         if share is not None:
             header = (*header, share.title)
@@ -335,10 +341,6 @@ class Evaluation(tables.Printed):
         ]
         notes += [f"The same value on every query ({unbounded}): no interval, as the metric has no range."]
         return [note for note, names in zip(notes, (bounded, unbounded), strict=True) if names]
-
-    def tables(self, *, titles: Titles | None = None) -> list[tables.Table]:
-        """Return all tables: the summary, and those of a policy."""
-        return [self.table(titles=titles)]
 
 
 def varies(weights: NDArray[np.float64] | None) -> bool:

@@ -4,9 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rankwise import moved
 from rankwise.arrays import Json
 from rankwise.statistics import tables
 from rankwise.statistics.prediction_powered import JudgedMean
+from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
@@ -14,19 +16,25 @@ if TYPE_CHECKING:
 _UNITS = {"query": ("labelled query", "labelled queries"), "document": ("judgement", "judgements")}
 
 
+@moved.renamed("rw.results.JudgedEvaluation")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class JudgedEvaluation(tables.Printed):
+class JudgedEvaluation(Result):
     """Made by :func:`rankwise.evaluate` and :func:`rankwise.compare` with ``judge=``."""
 
     means: tuple[JudgedMean, ...]
     unit: str
     """What was labelled: "query", or "document"."""
     n_queries: int
-    confidence: float
+    level: float
     notes: tuple[str, ...]
     """What the numbers rest on, and what was left out."""
 
-    def sentence(self, mean: JudgedMean) -> str:
+    @property
+    def sentence(self) -> str:
+        """What the labels are worth, and what the judge alone says, for the first mean or difference."""
+        return self.sentence_of(self.means[0])
+
+    def sentence_of(self, mean: JudgedMean) -> str:
         """Return in words what the labels are worth, and what the judge alone says."""
         signed = mean.against is not None
         labels = tables.count(mean.labels, *_UNITS[self.unit])
@@ -41,7 +49,7 @@ class JudgedEvaluation(tables.Printed):
         signed = any(one.against is not None for one in self.means)
         named = signed or len({one.system for one in self.means}) > 1
         header = ["metric", *["system"] * named, *["against"] * signed, "difference" if signed else "mean"]
-        header += [f"{100 * self.confidence:g}% interval", "these queries", "judge alone", *["p adjusted"] * signed]
+        header += [f"{100 * self.level:g}% interval", "these queries", "judge alone", *["p adjusted"] * signed]
         rows = []
         for one in self.means:
             ends = (one.low, one.high), (one.fixed_low, one.fixed_high)
@@ -52,7 +60,7 @@ class JudgedEvaluation(tables.Printed):
             rows.append((*row, f"{one.labels:,}", tables.NOTHING if one.worth is None else f"{one.worth:,.0f}"))
         queries = tables.count(self.n_queries, "query", "queries")
         basis = f"The interval is for queries of which these {queries} are a sample; 'these queries' for exactly these."
-        sentence = (self.sentence(self.means[0]),) if len(self.means) == 1 else ()
+        sentence = (self.sentence,) if len(self.means) == 1 else ()
         return tables.Table(
             header=(*header, _UNITS[self.unit][1], "worth"),
             rows=tuple(rows),
@@ -68,5 +76,5 @@ class JudgedEvaluation(tables.Printed):
 
     def to_dict(self) -> Json:
         """Return everything as plain data that JSON can hold."""
-        facts = {"unit": self.unit, "queries": self.n_queries, "confidence": self.confidence}
+        facts = {"unit": self.unit, "queries": self.n_queries, "confidence": self.level}
         return facts | {"means": [one._asdict() for one in self.means], "notes": list(self.notes)}

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Ids, Offsets
-from rankwise.metrics.base import Metric, RankMetric
+from rankwise.data.columns import column_of, flat
+from rankwise.metrics.base import Metric
 from rankwise.stream import hashed_ids
 
 if TYPE_CHECKING:
@@ -24,18 +25,11 @@ _HALF = np.uint64(32)
 
 def judgements_of(data: "RankingDataset", metrics: Iterable[Metric]) -> Callable[[], Digests]:
     """Return what computes the digests of the labels that metrics read."""
+    found = {name: column_of(data, name) for one in metrics for name in one.reads}
     columns: dict[str, Array] = {}
-    for one in metrics:
-        kind = one if isinstance(one, RankMetric) else None
-        if kind is not None and kind.reads_rewards:
-            if data.document_rewards is not None:
-                columns["document_rewards"] = data.document_rewards
-        elif kind is not None and kind.reads_aspects:
-            columns |= data.more_labels or {}
-        elif kind is not None and kind.label is not None:
-            columns[kind.label] = data.labels_of(kind.label)
-        else:
-            columns["labels"] = data.labels
+    for name, column in flat(found).items():
+        if column.dtype.kind in "biuf" and column.size == data.n_docs:
+            columns[name.removeprefix("more_labels.")] = column
     return partial(digests, columns, data.offsets, data.document_ids)
 
 

@@ -1,24 +1,25 @@
 """Reliability: how often documents are relevant, beside the probabilities that were predicted."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Json
 from rankwise.data.columns import labels_of
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, GREY, figure
+from rankwise.statistics.figures.drawing import BLUE, GREY, canvas
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
     from rankwise.statistics.evaluation import Evaluation
 
@@ -77,18 +78,18 @@ class Gaps:
         """The root of the mean of squared gaps less their variance, at least 0."""
         return math.sqrt(max(float(self.shares @ (self.values**2 - np.diag(self.covariance))), 0.0))
 
-    def interval(self, confidence: float, uniforms: Array) -> tuple[tuple[float, float], float]:
+    def interval(self, level: float, uniforms: Array) -> tuple[tuple[float, float], float]:
         """Return the interval of the error, by inversion of tests, and the error that chance alone makes.
 
         Noise of the gaps is drawn from Student's distribution with their covariance. An error is too small where it and
         the noise, which adds at most the mean of its absolute values, reach the observed error in less than half of
-        1 − ``confidence``. It is too large where so little is observed in less than that, with gaps in proportion to
+        1 − ``level``. It is too large where so little is observed in less than that, with gaps in proportion to
         the noise of their bins, to which noise adds least, and signs that make this most frequent: all alike, or those
         observed. Less than the median of chance is luck, and counts as that: the interval is never [0, 0].
         """
         from scipy.special import chdtri, ndtri
 
-        tail, observed, freedom = (1.0 - confidence) / 2.0, self.error, max(self.freedom, 1)
+        tail, observed, freedom = (1.0 - level) / 2.0, self.error, max(self.freedom, 1)
         sizes, axes = np.linalg.eigh(self.covariance)
         noise = ndtri(uniforms[:, 1:]) @ (axes * np.sqrt(sizes.clip(min=0.0))).T
         noise *= np.sqrt(freedom / chdtri(freedom, uniforms[:, :1]))
@@ -109,7 +110,7 @@ class Gaps:
         return (max(observed - most, 0.0), min(high, 1.0)), float(chance.mean())
 
 
-def _intervals(rates: Array, relevance: Array, mass: Array, worth: Array, confidence: float) -> Array:
+def _intervals(rates: Array, relevance: Array, mass: Array, worth: Array, level: float) -> Array:
     """Return the ends of Wilson's interval of each bin, with Student's quantiles.
 
     Documents count as many as independent ones would with the variance over queries; where all are relevant or none,
@@ -121,13 +122,14 @@ def _intervals(rates: Array, relevance: Array, mass: Array, worth: Array, confid
     variance = (((relevance - rates * mass) / mass.sum(0)) ** 2).sum(0) * queries / np.maximum(queries - 1.0, 0.5)
     of_one = rates * (1.0 - rates)
     independent = np.where(variance > 0.0, np.minimum(of_one / np.where(variance > 0.0, variance, 1.0), worth), queries)
-    z = stdtrit(np.maximum(queries - 1.0, 1.0), 0.5 + confidence / 2.0) ** 2 / independent
+    z = stdtrit(np.maximum(queries - 1.0, 1.0), 0.5 + level / 2.0) ** 2 / independent
     middle, half = rates + z / 2.0, np.sqrt(z * of_one + z**2 / 4.0)
     return np.array([((middle - half) / (1.0 + z)).clip(min=0.0), ((middle + half) / (1.0 + z)).clip(max=1.0)])
 
 
+@moved.renamed("rw.results.Reliability")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Reliability(tables.Printed):
+class Reliability(Result):
     """Probabilities and labels in bins of about as many documents each; made by ``Evaluation.reliability``.
 
     >>> import rankwise as rw
@@ -158,7 +160,7 @@ class Reliability(tables.Printed):
     """The root of the mean of (predicted − observed)² over bins, less what chance adds, at least 0."""
     brier: float
     """The mean of (probability − relevance)²."""
-    confidence: float
+    level: float
     event: Event
     """What was counted as relevant."""
     predicts: Event
@@ -206,8 +208,8 @@ class Reliability(tables.Printed):
         gaps = Gaps.between(sums(p), relevance, mass, worth)
         rates = relevance.sum(0) / mass.sum(0)
         stream = Stream(evaluation.seed).child("calibration_error")
-        interval, by_chance = gaps.interval(evaluation.confidence, stream.per_query(evaluation.resamples, n_bins + 1))
-        low, high = _intervals(rates, relevance, mass, worth, evaluation.confidence)
+        interval, by_chance = gaps.interval(evaluation.level, stream.per_query(evaluation.resamples, n_bins + 1))
+        low, high = _intervals(rates, relevance, mass, worth, evaluation.level)
         return cls(
             predicted=rates - gaps.values,
             observed=rates,
@@ -219,7 +221,7 @@ class Reliability(tables.Printed):
             by_chance=by_chance,
             root_mean_square=gaps.root_mean_square,
             brier=float(np.average((p - y) ** 2, weights=weights[query])),
-            confidence=evaluation.confidence,
+            level=evaluation.level,
             event=event,
             predicts=ranked.predicts or event,
         )
@@ -241,23 +243,30 @@ class Reliability(tables.Printed):
             "label": self.event.label,
             "relevant": self.event.relevant,
         }
-        return {**errors, "brier": self.brier, "confidence": self.confidence, "bins": self.to_frame().to_dicts()}
+        return {**errors, "brier": self.brier, "confidence": self.level, "bins": self.to_frame().to_dicts()}
 
     def table(self) -> tables.Table:
         """Return the bins as a table, with the calibration error below."""
-        header = ("probability", "observed", f"{100 * self.confidence:g}% interval", "documents")
+        header = ("probability", "observed", f"{100 * self.level:g}% interval", "documents")
         columns = zip(self.predicted, self.observed, self.low, self.high, self.documents, strict=True)
         rows = tuple(
             (tables.number(p), tables.number(y), tables.interval(low, high), f"{n:,}") for p, y, low, high, n in columns
         )
-        return tables.Table(header=header, rows=rows, align="rrlr", notes=tuple(self._notes()))
+        notes = [self.sentence]
+        if self.event != Event() or self.predicts != Event():
+            other = (
+                f" These are probabilities of another event: {self.predicts}." if self.predicts != self.event else ""
+            )
+            notes.append(f"Observed: {self.event}.{other}")
+        return tables.Table(header=header, rows=rows, align="rrlr", notes=tuple(notes))
 
-    def _notes(self) -> Iterator[str]:
-        """Yield what the interval says, and of which labels."""
+    @property
+    def sentence(self) -> str:
+        """The calibration error, with what its interval says."""
         error, chance, brier, square = (
             tables.number(value) for value in (self.error, self.by_chance, self.brier, self.root_mean_square)
         )
-        level = f"({100 * self.confidence:g}%)"
+        level = f"({100 * self.level:g}%)"
         note = f"Calibration error {error}; a perfectly calibrated model would have about {chance} by chance. "
         if math.isnan(self.interval[1]):
             note += f"Fewer than {FEWEST} queries: no interval."
@@ -265,15 +274,11 @@ class Reliability(tables.Printed):
             note += f"More than chance: the error is in {tables.interval(*self.interval)} {level}."
         else:
             note += f"Chance may be all of it: the error is at most {tables.number(self.interval[1])} {level}."
-        yield f"{note} Root mean square without chance {square}. Brier score {brier}."
-        if self.event != Event() or self.predicts != Event():
-            yield f"Observed: {self.event}." + (
-                f" These are probabilities of another event: {self.predicts}." if self.predicts != self.event else ""
-            )
+        return f"{note} Root mean square without chance {square}. Brier score {brier}."
 
-    def plot(self, path: str | Path, *, title: str = "", force: bool = False) -> Path:
-        """Draw the share of relevant documents by probability, with intervals: .png, .svg or .pdf."""
-        with figure(path, 4.8, 4.6, force=force) as drawing:
+    def figure(self, *, title: str = "") -> "Figure":
+        """Draw the share of relevant documents by probability, with intervals."""
+        with canvas(4.8, 4.6) as drawing:
             panel = drawing.subplots()
             top = 1.05 * max(float(self.high.max()), float(self.predicted.max()))
             panel.plot([0, top], [0, top], "--", color=GREY, linewidth=1)
@@ -287,4 +292,4 @@ class Reliability(tables.Printed):
             error, chance = (tables.number(value, 3) for value in (self.error, self.by_chance))
             heading = f"calibration error {error}, by chance {chance}"
             panel.set_title(f"{title}\n{heading}" if title else heading, loc="left", fontweight="bold")
-        return Path(path)
+        return drawing

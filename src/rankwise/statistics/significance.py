@@ -47,15 +47,15 @@ class TTest(NamedTuple):
             return float(2.0**-self.freedom)
         return float(2.0 * stdtr(self.freedom, -abs(self.statistic)))
 
-    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Return the confidence interval of the difference: it excludes 0 exactly where p < 1 − confidence."""
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the confidence interval of the difference: it excludes 0 exactly where p < 1 − level."""
         from scipy.special import stdtrit
 
-        half = self.error * float(stdtrit(self.freedom, 0.5 + confidence / 2.0)) if self.error else 0.0
+        half = self.error * float(stdtrit(self.freedom, 0.5 + level / 2.0)) if self.error else 0.0
         return self.mean - half, self.mean + half
 
     def p_within(self, margin: float) -> float:
-        """Test equivalence: p < 1 − confidence exactly where the interval lies within ±``margin``.
+        """Test equivalence: p < 1 − level exactly where the interval lies within ±``margin``.
 
         A difference that is not significant may only have been measured badly; that it is small needs a test, too. This
         is twice the greater p-value of the two one-sided tests.
@@ -89,7 +89,7 @@ def t_test(differences: ArrayLike, weights: ArrayLike | None = None, *, overlap:
 
 
 def interval_of_same(
-    values: ArrayLike, weights: ArrayLike | None = None, *, bounds: tuple[float, float], confidence: float = 0.95
+    values: ArrayLike, weights: ArrayLike | None = None, *, bounds: tuple[float, float], level: float = 0.95
 ) -> tuple[float, float] | None:
     """Return the interval of a mean of values that are all the same, which have no spread; None where they are not.
 
@@ -105,25 +105,25 @@ def interval_of_same(
     if np.ptp(numbers) > _ROUNDING * np.abs(numbers).max():
         return None
     (lowest, highest), value = bounds, float(numbers[0])
-    unseen = 1.0 - ((1.0 - confidence) / 2.0) ** math.fsum(importance**2)
+    unseen = 1.0 - ((1.0 - level) / 2.0) ** math.fsum(importance**2)
     low, high = value - unseen * (value - lowest), value + unseen * (highest - value)
     return (low, high) if math.isfinite(high - low) else (math.nan, math.nan)
 
 
 def interval_of_mean(
-    values: ArrayLike, weights: ArrayLike | None = None, *, bounds: tuple[float, float], confidence: float = 0.95
+    values: ArrayLike, weights: ArrayLike | None = None, *, bounds: tuple[float, float], level: float = 0.95
 ) -> tuple[float, float]:
     """Return Student's interval of a mean, and of values that are all the same that of :func:`interval_of_same`.
 
     >>> [round(end, 3) for end in interval_of_mean([0.4, 0.5, 0.6], bounds=(0.0, 1.0))]
     [0.252, 0.748]
     """
-    same = interval_of_same(values, weights, bounds=bounds, confidence=confidence)
-    return t_test(values, weights).interval(confidence) if same is None else same
+    same = interval_of_same(values, weights, bounds=bounds, level=level)
+    return t_test(values, weights).interval(level) if same is None else same
 
 
 def interval_of_share(
-    values: ArrayLike, weights: ArrayLike | None = None, *, confidence: float = 0.95
+    values: ArrayLike, weights: ArrayLike | None = None, *, level: float = 0.95
 ) -> tuple[float, float] | None:
     """Return the interval of Clopper and Pearson of a mean of values that are all 0 or 1; None where they are not.
 
@@ -138,7 +138,7 @@ def interval_of_share(
     numbers, importance = _pairs(values, weights)
     if not np.isin(numbers, (0.0, 1.0)).all():
         return None
-    share, tail = math.fsum(importance * numbers), (1.0 - confidence) / 2.0
+    share, tail = math.fsum(importance * numbers), (1.0 - level) / 2.0
     variance = math.fsum((importance * (numbers - share)) ** 2)
     n = 1.0 / max(math.fsum(importance**2), variance / (share * (1.0 - share)) if 0.0 < share < 1.0 else 0.0)
     low = float(betaincinv(n * share, n * (1.0 - share) + 1.0, tail)) if share > 0.0 else 0.0
@@ -273,10 +273,10 @@ def effect_size(differences: ArrayLike, weights: ArrayLike | None = None) -> flo
     return mean / deviation
 
 
-def times_as_many(difference: float, half: float, *, confidence: float = 0.95, power: float = 0.8) -> float:
+def times_as_many(difference: float, half: float, *, level: float = 0.95, power: float = 0.8) -> float:
     """Return how many times as many queries would show a true ``difference`` with a probability of ``power``.
 
-    ``half`` is half of the width of its interval of that ``confidence`` now. With (half / difference)² times as many
+    ``half`` is half of the width of its interval of that ``level`` now. With (half / difference)² times as many
     the interval would just reach 0 on average, so that half of such experiments would miss the difference.
 
     >>> round(times_as_many(0.01, 0.02, power=0.5), 2), round(times_as_many(0.01, 0.02), 2)
@@ -285,8 +285,13 @@ def times_as_many(difference: float, half: float, *, confidence: float = 0.95, p
     if difference == 0.0:
         return math.inf
     normal = NormalDist()
-    ratio = 1.0 + normal.inv_cdf(power) / normal.inv_cdf(0.5 + confidence / 2.0)
+    ratio = 1.0 + normal.inv_cdf(power) / normal.inv_cdf(0.5 + level / 2.0)
     return (ratio * half / difference) ** 2
+
+
+def alpha(level: float) -> float:
+    """Return the probability of a false alarm that a level allows, 1 − ``level``, without errors of rounding."""
+    return round(1.0 - level, 12)
 
 
 def wins_ties_losses(differences: ArrayLike, *, tolerance: float = 1e-9) -> tuple[int, int, int]:

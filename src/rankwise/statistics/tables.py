@@ -8,7 +8,7 @@ import html
 import math
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -112,7 +112,7 @@ def labels(n: int) -> list[str]:
     return list(_LETTERS[:n]) if n <= len(_LETTERS) else [str(i + 1) for i in range(n)]
 
 
-def joined(marks: Sequence[str]) -> str:
+def join_marks(marks: Sequence[str]) -> str:
     """Join the short names that stand beside a number; those longer than a letter need a comma between them."""
     return ("," if any(len(mark) > 1 or mark.isdigit() for mark in marks) else "").join(marks)
 
@@ -180,7 +180,7 @@ def width(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One entry: its text, the marks beside it (short names of rows) and whether it is the best of its column."""
 
     text: str
@@ -192,7 +192,7 @@ class Cell:
 class Table:
     """A table in no format yet.
 
-    >>> rows = ("a", "one", "0.4000"), ("b", "two", Cell("0.5000", marks="a", best=True))
+    >>> rows = ("a", "one", "0.4000"), ("b", "two", TableCell("0.5000", marks="a", best=True))
     >>> table = Table(header=("", "system", "ndcg@10"), rows=rows, align="llr", notes=("ᵃ better than a",))
     >>> print(table.text())
        system  ndcg@10
@@ -203,14 +203,16 @@ class Table:
     """
 
     header: tuple[str, ...]
-    rows: tuple[tuple[Cell | str, ...], ...]
+    rows: tuple[tuple[TableCell | str, ...], ...]
     align: str
     """One letter per column: l or r."""
     notes: tuple[str, ...] = ()
+    title: str = ""
+    """Above the table; a line break at its end leaves a line free."""
 
-    def cells(self) -> list[list[Cell]]:
+    def cells(self) -> list[list[TableCell]]:
         """Every row, all entries as cells."""
-        return [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in self.rows]
+        return [[cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row] for row in self.rows]
 
     def text(self) -> str:
         """Aligned columns; numbers line up also where some have marks beside them."""
@@ -228,18 +230,21 @@ class Table:
                 for entry, room, side in zip(entries, widths, self.align, strict=True)
             ]
             lines.append("  ".join(parts).rstrip())
+        if not any(self.header):
+            del lines[0]
         room = max(_NOTE_WIDTH, *map(width, lines))
         notes = [line for note in self.notes for line in ("", *textwrap.wrap(note, room))]
-        return "\n".join([*lines, *notes])
+        return "\n".join([*([self.title] if self.title else []), *lines, *notes])
 
     def markdown(self) -> str:
         """Write a Markdown table; the best of each column in bold."""
 
-        def write(cell: Cell) -> str:
+        def write(cell: TableCell) -> str:
             text = escape_markdown(cell.text)
             return (f"**{text}**" if cell.best else text) + raised(cell.marks)
 
-        lines = ["| " + " | ".join(escape_markdown(head) for head in self.header) + " |"]
+        lines = [f"**{escape_markdown(self.title.strip())}**", ""] if self.title else []
+        lines += ["| " + " | ".join(escape_markdown(head) for head in self.header) + " |"]
         lines.append("|" + "|".join({"l": " :-- ", "r": " --: "}[side] for side in self.align) + "|")
         lines += ["| " + " | ".join(map(write, row)) + " |" for row in self.cells()]
         return "\n".join([*lines, *(line for note in self.notes for line in ("", escape_markdown(note)))])
@@ -247,7 +252,7 @@ class Table:
     def latex(self) -> str:
         """Write a LaTeX tabular for the booktabs package; the best of each column in bold, names escaped."""
 
-        def write(cell: Cell) -> str:
+        def write(cell: TableCell) -> str:
             text = escape_latex(cell.text)
             return (rf"\textbf{{{text}}}" if cell.best else text) + (f"$^{{{cell.marks}}}$" if cell.marks else "")
 
@@ -255,12 +260,13 @@ class Table:
         lines += [" & ".join(map(escape_latex, self.header)) + r" \\", r"\midrule"]
         lines += [" & ".join(map(write, row)) + r" \\" for row in self.cells()]
         lines += [r"\bottomrule", r"\end{tabular}"]
-        return "\n".join([*(f"% {note}" for note in self.notes), *lines])
+        said = (line for text in (self.title, *self.notes) for line in text.splitlines() if line)
+        return "\n".join([*(f"% {line}" for line in said), *lines])
 
     def html(self) -> str:
         """Write an HTML table, as notebooks show it."""
 
-        def write(cell: Cell, side: str) -> str:
+        def write(cell: TableCell, side: str) -> str:
             text = html.escape(cell.text)
             text = f"<b>{text}</b>" if cell.best else text
             marks = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""
@@ -273,23 +279,8 @@ class Table:
         )
         body = "".join("<tr>" + "".join(map(write, row, self.align)) + "</tr>" for row in self.cells())
         notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
-
-
-class Printed:
-    """A result that prints as its tables, in notebooks too; a subclass has ``table``, or several ``tables``."""
-
-    table: Callable[..., Table]
-
-    def tables(self) -> list[Table]:
-        """Return all tables."""
-        return [self.table()]
-
-    def __repr__(self) -> str:
-        return "\n\n".join(table.text() for table in self.tables())
-
-    def _repr_html_(self) -> str:
-        return "".join(table.html() for table in self.tables())
+        title = f"<h4>{html.escape(self.title.strip())}</h4>" if self.title else ""
+        return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
 def shortened(text: str, most: int = 24) -> str:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from rankwise.statistics import tables
-from rankwise.statistics.significance import holm
+from rankwise.statistics.significance import alpha, holm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ class Finding(NamedTuple):
         ranked = sorted(means, key=lambda name: -means[name])
         best, *rest = ranked
         gains = {name: gain(comparison, metric, best, name) for name in rest}
-        beaten = [name for name, one in gains.items() if one.p < comparison.alpha and one.low > 0.0]
+        beaten = [name for name, one in gains.items() if one.p < alpha(comparison.level) and one.low > 0.0]
         return cls(metric, ranked, [name for name in rest if name not in beaten], beaten)
 
     def headline(self) -> str:

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rankwise as rw
+from tests.refusals import refuses
 
 
 def outcome(read: Any, path: Path, **options: Any) -> Any:
@@ -95,18 +96,18 @@ def test_no_value_of_a_block_before_is_kept(tmp_path: Path):
 
 def test_wide_and_sparse_lines_are_in_memory_a_block_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A thousand bytes of text may stand for a megabyte of features."""
-    from rankwise.data.letor import growing
+    from rankwise.data.letor import buffers
 
     path = tmp_path / "rows.txt"
     path.write_text("".join(f"0 qid:1 {1 + row % 5000}:{row}\n" for row in range(2000)) + "1 qid:1 5000:1\n")
     sizes = []
-    resize = growing.Growing._resize
+    resize = buffers.Growing._resize
 
-    def watched(self: growing.Growing, size: int) -> None:
+    def watched(self: buffers.Growing, size: int) -> None:
         resize(self, size)
         sizes.append(self.flat.nbytes)
 
-    monkeypatch.setattr(growing.Growing, "_resize", watched)
+    monkeypatch.setattr(buffers.Growing, "_resize", watched)
     opened = rw.open_data(path, block=1 << 18)
     assert max(sizes) < 1 << 20
     monkeypatch.undo()
@@ -150,8 +151,7 @@ def test_compressed_text_in_small_blocks(tmp_path: Path):
 
 
 def test_the_block_is_a_number():
-    with pytest.raises(ValueError, match="block must be a whole number of at least 1: got 0"):
-        rw.open_data(__file__, block=0)
+    refuses(lambda: rw.open_data(__file__, block=0), what="block must be a whole number of at least 1", got="0")
 
 
 @pytest.mark.parametrize("block", [1, 100, 1 << 22])

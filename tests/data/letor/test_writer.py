@@ -9,12 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rankwise as rw
+from tests.refusals import refusal
 
 read: Any = rw.read_letor  # columns that a file has are there: no need to ask whether they are None
 
 
 def round_trip(data: rw.RankingDataset, path: Path) -> Any:
-    rw.write_letor(data, path, force=True)
+    rw.data.write_letor(data, path, force=True)
     return read(path)
 
 
@@ -66,7 +67,7 @@ def test_data_survive_the_round_trip(tmp_path, suffix, ids, documents):
     features = np.array([[0.1, -0.0, np.nan], [1e-40, np.inf, 3e38], [-1.5, 123456.78, 7]], np.float32)
     data = rw.RankingDataset(features, [0.1, 3, 1e300], [0, 2, 3], query_ids=ids, document_ids=documents)
     path = tmp_path / f"data.txt{suffix}"
-    assert rw.write_letor(data, path) == path
+    assert rw.data.write_letor(data, path) == path
     back = read(path)
     np.testing.assert_array_equal(back.features, data.features)
     np.testing.assert_array_equal(np.signbit(back.features[0]), np.signbit(data.features[0]))
@@ -79,7 +80,7 @@ def test_data_survive_the_round_trip(tmp_path, suffix, ids, documents):
 
 def test_the_text_is_that_of_other_programs(tmp_path):
     data = rw.RankingDataset([[0.5, 2], [0, 1e-7]], [2, 0.5], [0, 2], query_ids=[12], document_ids=["d1", "d2"])
-    rw.write_letor(data, tmp_path / "a.txt")
+    rw.data.write_letor(data, tmp_path / "a.txt")
     expected = "2 qid:12 1:0.5 2:2 #docid = d1\n0.5 qid:12 1:0 2:1e-7 #docid = d2\n"
     assert (tmp_path / "a.txt").read_text() == expected
 
@@ -87,30 +88,30 @@ def test_the_text_is_that_of_other_programs(tmp_path):
 def test_the_same_data_have_the_same_compressed_file(tmp_path):
     data = rw.synthetic(20, 5, seed=1)
     for suffix in ("gz", "zst"):
-        files = [rw.write_letor(data, tmp_path / f"{name}.txt.{suffix}").read_bytes() for name in "ab"]
+        files = [rw.data.write_letor(data, tmp_path / f"{name}.txt.{suffix}").read_bytes() for name in "ab"]
         assert files[0] == files[1]
 
 
 def test_data_that_cannot_be_written_are_rejected(tmp_path):
     data = rw.RankingDataset([[1.0]], [1], [0, 1], query_ids=["a b"])
     path = tmp_path / "a.txt"
-    with pytest.raises(ValueError, match=r"query ids must be single words .* LETOR text: got 'a b'. Hint: rename them"):
-        rw.write_letor(data, path)
-    with pytest.raises(ValueError, match=r"document ids must be single words .*: got ''"):
-        rw.write_letor(data.with_(query_ids=["a"], document_ids=[""]), path)
+    with refusal(what="query ids must be single words …LETOR text", got="'a b'", hint="rename them…"):
+        rw.data.write_letor(data, path)
+    with refusal(what="document ids must be single words of at most 1024 bytes to be written as LETOR text"):
+        rw.data.write_letor(data.with_(query_ids=["a"], document_ids=[""]), path)
     weighted = data.with_(query_ids=["a"], weights=[2.0], positions=[1])
-    with pytest.raises(ValueError, match=r"LETOR text cannot hold weights, positions.*write Parquet.*lossy=True"):
-        rw.write_letor(weighted, path)
+    with refusal(what="LETOR text cannot hold weights, positions", hint="write Parquet…lossy=True…"):
+        rw.data.write_letor(weighted, path)
     assert not list(tmp_path.iterdir())
-    rw.write_letor(weighted, path, lossy=True)
+    rw.data.write_letor(weighted, path, lossy=True)
     before = path.read_text()
-    with pytest.raises(FileExistsError, match=r"a.txt exists already and is kept"):
-        rw.write_letor(data.with_(query_ids=["b"]), path)
+    with refusal(FileExistsError, what="…a.txt exists already and is kept"):
+        rw.data.write_letor(data.with_(query_ids=["b"]), path)
     assert path.read_text() == before
-    rw.write_letor(data.with_(query_ids=["b"]), path, force=True)
+    rw.data.write_letor(data.with_(query_ids=["b"]), path, force=True)
     assert path.read_text() == "1 qid:b 1:1\n"
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere to write a.txt into"):
-        rw.write_letor(data.with_(query_ids=["b"]), tmp_path / "nowhere" / "a.txt")
+    with refusal(FileNotFoundError, what="there is no folder …nowhere to write a.txt into"):
+        rw.data.write_letor(data.with_(query_ids=["b"]), tmp_path / "nowhere" / "a.txt")
 
 
 def test_an_interrupted_writing_leaves_the_old_file(tmp_path, monkeypatch):
@@ -122,21 +123,23 @@ def test_an_interrupted_writing_leaves_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr("rankwise.data.letor.writer._lines", stop)
     with pytest.raises(KeyboardInterrupt):
-        rw.write_letor(rw.synthetic(5, 3, seed=0), path, force=True)
+        rw.data.write_letor(rw.synthetic(5, 3, seed=0), path, force=True)
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_probabilities_are_written_after_the_id(tmp_path):
     data = rw.RankingDataset([[0.5], [1.0]], [2, 0], [0, 2], query_ids=[1], inclusion_probabilities=[1 / 3, 1])
-    with pytest.raises(ValueError, match="LETOR text cannot hold inclusion_probabilities"):
-        rw.write_letor(data, tmp_path / "a.txt")
+    with refusal(what="LETOR text cannot hold inclusion_probabilities"):
+        rw.data.write_letor(data, tmp_path / "a.txt")
     data = data.with_(document_ids=["a", "b"], relevance_probabilities=[0, 0.25])
     expected = (
         "2 qid:1 1:0.5 #docid = a inc = 0.3333333333333333 prob = 0.0\n0 qid:1 1:1 #docid = b inc = 1.0 prob = 0.25\n"
     )
-    assert rw.write_letor(data, tmp_path / "a.txt").read_text() == expected
-    assert rw.write_letor(data.with_(inclusion_probabilities=None), tmp_path / "b.txt").read_text().count("inc") == 0
+    assert rw.data.write_letor(data, tmp_path / "a.txt").read_text() == expected
+    assert (
+        rw.data.write_letor(data.with_(inclusion_probabilities=None), tmp_path / "b.txt").read_text().count("inc") == 0
+    )
 
 
 @pytest.mark.parametrize(("value", "what"), [(1.5, "at most 1"), (-0.5, "at least 0"), (np.nan, "finite")])

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rankwise.model_selection.auto import budget, live
-from rankwise.model_selection.auto.live import Moment, Screen, line
+from rankwise.model_selection.auto.live import LiveView, SearchState, line
 
 LONG = "lightgbm(stochastic(lambdarank, scale=0.25), leaves=15, extra_trees=True)"
 MOMENT: dict[str, Any] = {
@@ -37,7 +37,7 @@ def seconds(monkeypatch):
     return now
 
 
-def drawn(screen: Screen, width: int) -> list[str]:
+def drawn(screen: LiveView, width: int) -> list[str]:
     console = Console(width=width, file=io.StringIO(), record=True)
     console.print(screen)
     return console.export_text().splitlines()
@@ -45,9 +45,9 @@ def drawn(screen: Screen, width: int) -> list[str]:
 
 @pytest.mark.parametrize("width", [34, 60, 80, 120, 200])
 def test_numbers_are_seen_in_any_width(width, seconds):
-    screen = Screen("ndcg@10")
+    screen = LiveView("ndcg@10")
     assert drawn(screen, width) == []
-    screen.update(Moment(**MOMENT))
+    screen.update(SearchState(**MOMENT))
     trying, leads, time = drawn(screen, width)
     assert max(map(len, (trying, leads, time))) <= width
     assert trying.split()[0] == "trying"
@@ -62,8 +62,8 @@ def test_numbers_are_seen_in_any_width(width, seconds):
 
 
 def test_the_clock_goes_on_between_rounds(seconds):
-    screen = Screen("ap")
-    screen.update(Moment(**MOMENT))
+    screen = LiveView("ap")
+    screen.update(SearchState(**MOMENT))
     seconds[0] = 31.4
     assert "1:40 left" in drawn(screen, 80)[-1]
     seconds[0] = 200.0
@@ -71,9 +71,9 @@ def test_the_clock_goes_on_between_rounds(seconds):
 
 
 def test_without_a_limit_recipes_are_counted(seconds):
-    screen = Screen("ap")
+    screen = LiveView("ap")
     first = {"round": 0, "value": math.nan, "leader": "", "leads_with": -math.inf, "seconds": math.inf}
-    screen.update(Moment(**MOMENT | first))
+    screen.update(SearchState(**MOMENT | first))
     trying, leads, time = drawn(screen, 100)
     assert trying.rstrip().endswith("begins")
     assert leads.split() == ["leads", "–"]
@@ -82,9 +82,9 @@ def test_without_a_limit_recipes_are_counted(seconds):
 
 
 def test_a_line_begins_with_its_numbers():
-    said = line(Moment(**MOMENT | {"ended": "partial"}), "ndcg@10")
+    said = line(SearchState(**MOMENT | {"ended": "partial"}), "ndcg@10")
     assert said[:45] == "ndcg@10 0.5301, best 0.6123; 2 min left; ligh"
-    failed = line(Moment(**MOMENT | {"ended": "failed", "round": 0, "value": math.nan}), "ndcg@10")
+    failed = line(SearchState(**MOMENT | {"ended": "failed", "round": 0, "value": math.nan}), "ndcg@10")
     assert failed.endswith(f"{LONG}: failed")
 
 
@@ -103,10 +103,10 @@ def test_rounds_do_not_draw(monkeypatch):
         threads.append(threading.current_thread())
         yield Text("drawn")
 
-    monkeypatch.setattr(Screen, "__rich_console__", draw)
+    monkeypatch.setattr(LiveView, "__rich_console__", draw)
     with live.showing(None, "ap") as report:
         del threads[:]
         for number in range(1000):
-            report(Moment(**MOMENT | {"round": number}))
+            report(SearchState(**MOMENT | {"round": number}))
         assert threading.current_thread() not in threads
     assert "drawn" in terminal.getvalue()

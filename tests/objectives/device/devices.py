@@ -40,11 +40,11 @@ def brief(text) -> Objective:
     objective = rw.objective(text)
     if isinstance(objective, Sum):
         return Sum(tuple((factor, brief(term)) for factor, term in objective.terms))
-    if isinstance(objective, rw.PLRank):
+    if isinstance(objective, rw.objectives.PLRank):
         return dataclasses.replace(objective, samples=2, cutoff=3)
-    if isinstance(objective, rw.Yeti):
+    if isinstance(objective, rw.objectives.Yeti):
         return dataclasses.replace(objective, permutations=2)
-    if isinstance(objective, rw.stochastic):
+    if isinstance(objective, rw.objectives.stochastic):
         return dataclasses.replace(objective, inner=brief(objective.inner), samples=2)
     inside = {"inner": brief(objective.inner)} if hasattr(objective, "inner") else {}
     return dataclasses.replace(objective, **inside) if inside else objective
@@ -55,14 +55,14 @@ def has_kernel(objective: Objective) -> bool:
     return objective.name not in CPU_ONLY and all(map(has_kernel, objective.children))
 
 
-def on_device(text, lists, dtype=torch.float32, scores=None, hessian=True, **columns) -> rw.Derivatives:
+def on_device(text, lists, dtype=torch.float32, scores=None, hessian=True, **columns) -> rw.objectives.Derivatives:
     """Derivatives by a device kernel, of an objective that was prepared on the CPU."""
     scores = lists.scores if scores is None else scores
     moved = rw.objective(text).prepare(lists.labels, lists.offsets, **columns).to(DEVICE, dtype)
     return moved(torch.tensor(scores, dtype=dtype, device=DEVICE), lists.stream, hessian=hessian)
 
 
-def assert_same(actual: rw.Derivatives, expected: rw.Derivatives, tolerance: float) -> None:
+def assert_same(actual: rw.objectives.Derivatives, expected: rw.objectives.Derivatives, tolerance: float) -> None:
     """Every number within ``tolerance`` of the largest of its kind."""
     for name, numbers, reference in zip(actual._fields, actual, expected, strict=True):
         if len(numbers):

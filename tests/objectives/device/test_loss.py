@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.objectives import lists as cpu_lists
 from rankwise.objectives import prepared
+from rankwise.objectives import ragged as cpu_lists
 from tests.objectives.device.devices import DEVICE, Lists
 
 FEW = ["softmax_ce", "approx_ndcg", "stochastic(lambdarank, samples=2)", "0.7*xendcg + 0.3*ranknet"]
@@ -32,7 +32,7 @@ def no_copies(monkeypatch):
     def refuse(*_: object) -> None:
         raise AssertionError("the CPU was asked")
 
-    monkeypatch.setattr(cpu_lists.Lists, "checked_scores", refuse)
+    monkeypatch.setattr(cpu_lists.RaggedLists, "checked_scores", refuse)
 
 
 def tensor(values, dtype=torch.float32):
@@ -128,7 +128,7 @@ def squares(scores, labels, offsets):
     return value, 2.0 * (scores - labels), np.full(scores.size, 2.0)
 
 
-@pytest.mark.parametrize("objective", [squares, 0.5 * rw.objective(squares) + rw.SoftmaxCE()])
+@pytest.mark.parametrize("objective", [squares, 0.5 * rw.objective(squares) + rw.objectives.SoftmaxCE()])
 def test_a_function_goes_through_the_cpu(lists, objective):
     scores = tensor(lists.scores)
     with warnings.catch_warnings():

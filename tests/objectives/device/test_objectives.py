@@ -23,7 +23,7 @@ from tests.objectives.device.devices import (
 
 from rankwise.objectives.pairwise.triton import pairwise  # isort: skip
 from rankwise.objectives.device import DeviceLists  # isort: skip
-from rankwise.objectives.lists import Lists as CPULists  # isort: skip
+from rankwise.objectives.ragged import RaggedLists as CPULists  # isort: skip
 from rankwise.objectives.prepared import NoDeviceKernelError  # isort: skip
 
 
@@ -53,7 +53,7 @@ SMALL = contract([1, 2, 3, 8, 4, 1, 5])
 LONGER = contract([34, 2, 3, 1, 4])  # of more than a tile
 
 
-def expected(text, lists, scores=None) -> rw.Derivatives:
+def expected(text, lists, scores=None) -> rw.objectives.Derivatives:
     """What the definition says."""
     return brief(text)(lists.scores if scores is None else scores, lists.labels, lists.offsets, lists.stream)
 

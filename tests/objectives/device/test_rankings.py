@@ -28,54 +28,54 @@ def test_plrank_draws_the_rankings_of_the_cpu(sampler, draws):
     # An odd number of samples, of which two share the generator's blocks; strides of 6 strata are 1 and 5.
     samples = 6 if draws == "latin" else 3
     settings = {"sampler": sampler, "baseline": draws != "antithetic", "curvature": "estimated"}
-    both(rw.PLRank(draws=draws, samples=samples, cutoff=2, **settings), TINY)
+    both(rw.objectives.PLRank(draws=draws, samples=samples, cutoff=2, **settings), TINY)
 
 
 @pytest.mark.parametrize("batch", [1, 40])
 def test_plrank_in_batches_of_samples(batch, monkeypatch):
     monkeypatch.setattr(race, "_SCRATCH", batch)
-    both(rw.PLRank(sampler="race", samples=4, cutoff=7, metric="rbp"), TINY)
+    both(rw.objectives.PLRank(sampler="race", samples=4, cutoff=7, metric="rbp"), TINY)
 
 
 def test_plrank_takes_rewards_below_zero():
     rewards = np.random.default_rng(0).normal(size=TINY.scores.size)
-    both(rw.PLRank(sampler="race", samples=2, metric="dcg"), TINY, document_rewards=rewards)
+    both(rw.objectives.PLRank(sampler="race", samples=2, metric="dcg"), TINY, document_rewards=rewards)
 
 
 @pytest.mark.slow
 def test_plrank_draws_again_if_a_document_is_placed_already():
     lists = Lists([60, 3], gap=0.1)  # so peaked that the first documents are drawn several times
-    both(rw.PLRank(samples=2, cutoff=35, metric="dcg", curvature="estimated"), lists)
+    both(rw.objectives.PLRank(samples=2, cutoff=35, metric="dcg", curvature="estimated"), lists)
 
 
 def test_plrank_leaves_lists_too_steep_for_a_table_to_the_race():
     scores = TINY.scores.copy()
     scores[3:] = [0.0, 700.0, 1500.0, 0.5, 800.0]
-    both(rw.PLRank(samples=2, cutoff=3, metric="dcg"), TINY, scores)
+    both(rw.objectives.PLRank(samples=2, cutoff=3, metric="dcg"), TINY, scores)
 
 
 @pytest.mark.parametrize(("noise", "metric"), [("logistic", "ndcg"), ("gumbel", "map"), ("gaussian", "mrr")])
 def test_yeti_finds_the_same_neighbours(noise, metric):
-    both(rw.Yeti(noise=noise, metric=metric, permutations=3, sigma=0.7, scale=0.5), TINY)
+    both(rw.objectives.Yeti(noise=noise, metric=metric, permutations=3, sigma=0.7, scale=0.5), TINY)
 
 
 def test_yeti_across_tiles_and_beyond_the_cutoff():
     lists = Lists([140, 1])
-    both(rw.Yeti(permutations=1), lists)
-    both(rw.Yeti(permutations=1, cutoff=3, metric="map"), lists)
+    both(rw.objectives.Yeti(permutations=1), lists)
+    both(rw.objectives.Yeti(permutations=1, cutoff=3, metric="map"), lists)
 
 
 @pytest.mark.parametrize("ties", ["apart", "row"])
 def test_listmle_across_blocks(ties):
     lists = Lists([300, 2, 1, 5])
     lists.labels[-5:] = 3.0  # all equal
-    both(rw.ListMLE(ties=ties), lists)
+    both(rw.objectives.ListMLE(ties=ties), lists)
 
 
 @pytest.mark.parametrize("ties", ["apart", "row"])
 def test_listmle_of_lists_that_several_programs_share(ties, monkeypatch):
     monkeypatch.setattr(listmle, "_TILE", 16)
-    both(rw.ListMLE(ties=ties), Lists([40, 3, 17, 1]))
+    both(rw.objectives.ListMLE(ties=ties), Lists([40, 3, 17, 1]))
 
 
 @pytest.mark.parametrize("text", ["xendcg", "softmax_ce(epsilon=0.5)", "xendcg(gamma=tight)"])
@@ -112,7 +112,7 @@ def test_laplace_with_equal_scores(name):
 def test_laplace_across_blocks():
     lists = Lists([260], gap=0.002)
     lists.scores[:40] = lists.scores[40:80]
-    both(rw.ApproxNDCG(kernel="laplace", curvature="exact"), lists)
+    both(rw.objectives.ApproxNDCG(kernel="laplace", curvature="exact"), lists)
 
 
 def test_long_lists_are_sorted_as_short_ones_are_counted(monkeypatch):

@@ -11,7 +11,7 @@ from tests.objectives.pairwise.test_lambdarank import random_lists
 
 GAPS = ("arp", "lambdagap_s", "lambdagap_x")
 VARIANTS = [
-    rw.Pairwise(loss=loss, weight=weight, cutoff=cutoff, norm=norm, truncation=truncation, sigma=sigma)
+    rw.objectives.Pairwise(loss=loss, weight=weight, cutoff=cutoff, norm=norm, truncation=truncation, sigma=sigma)
     for weight in (*GAPS, "precision", "recall")
     for loss, cutoff, norm, truncation, sigma in (
         ("logistic", 1, False, None, 1.0),
@@ -54,7 +54,7 @@ def test_the_weight_of_a_pair_is_the_change_of_the_metric_by_the_swap(name, cuto
         change = abs(metric(swapped, LABELS, [0, 7])[0] - before)
         assert (change > 0.0) == (i < cutoff <= j and (LABELS[i] > 0) != (LABELS[j] > 0))  # a mask, and nothing else
         expected += change * np.log1p(np.exp(-margin))
-    actual = rw.Pairwise(weight=name, cutoff=cutoff)(SCORES, LABELS, [0, 7])
+    actual = rw.objectives.Pairwise(weight=name, cutoff=cutoff)(SCORES, LABELS, [0, 7])
     np.testing.assert_allclose(actual.value, [expected], rtol=1e-12, atol=1e-15)
 
 
@@ -67,14 +67,14 @@ def test_gaps_by_pencil():
     # Behind rank 2 lie 0, 0, 1, 2 ranks: the swaps change the sum of those of relevant documents by 0, 2, 1 and 1.
     counts |= {("arp", 2): 4, ("arp", 3): 0 + 1 + 0 + 1, ("arp", 4): 0}
     for (weight, cutoff), count in counts.items():
-        value = rw.Pairwise(weight=weight, cutoff=cutoff)(*example).value
+        value = rw.objectives.Pairwise(weight=weight, cutoff=cutoff)(*example).value
         np.testing.assert_allclose(value, [count * np.log(2.0)], rtol=1e-14, err_msg=f"{weight}@{cutoff}")
 
 
 def test_a_gap_of_one_rank_masks_nothing():
     scores, labels, offsets = random_lists(seed=4)
     binary = (labels > 0).astype(float)
-    masked, plain = rw.Pairwise(weight="lambdagap_x", cutoff=1), rw.RankNet()
+    masked, plain = rw.objectives.Pairwise(weight="lambdagap_x", cutoff=1), rw.objectives.RankNet()
     for one, other in zip(masked(scores, labels, offsets), plain(scores, binary, offsets), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
@@ -101,11 +101,11 @@ def test_the_variants_with_a_plus_are_sums(mask):
 
 @pytest.mark.parametrize("weight", GAPS)
 def test_only_relevance_counts(weight):
-    objective = rw.Pairwise(weight=weight, cutoff=2)
+    objective = rw.objectives.Pairwise(weight=weight, cutoff=2)
     graded, binary = (objective(SCORES, labels, [0, 7]) for labels in (LABELS, LABELS > 0))
     for one, other in zip(graded, binary, strict=True):
         np.testing.assert_array_equal(one, other)
-    strict = rw.Pairwise(weight=weight, cutoff=2, relevant=2.0)(SCORES, LABELS, [0, 7])
+    strict = rw.objectives.Pairwise(weight=weight, cutoff=2, relevant=2.0)(SCORES, LABELS, [0, 7])
     assert not np.allclose(strict.gradient, graded.gradient)
     nothing = objective([1.0, 2.0, 3.0, 0.5], [0, 0, 1, 2], [0, 2, 4])  # nothing relevant, and nothing else
     np.testing.assert_array_equal(nothing.gradient, 0.0)

@@ -9,7 +9,7 @@ import rankwise as rw
 METRICS = {"ndcg": "ndcg", "map": "ap", "mrr": "rr"}
 
 
-def quality(objective: rw.Yeti, labels) -> float:
+def quality(objective: rw.objectives.Yeti, labels) -> float:
     """The metric of documents in this order, by the library's own metrics."""
     cut = "" if objective.cutoff is None else f"@{objective.cutoff}"
     inside = f"gain={objective.gain}" if objective.metric == "ndcg" else f"relevant={objective.relevant}"
@@ -17,7 +17,7 @@ def quality(objective: rw.Yeti, labels) -> float:
     return float(metric(-np.arange(float(labels.size)), labels, [0, labels.size])[0])
 
 
-def pairs(objective: rw.Yeti, ranked, labels):
+def pairs(objective: rw.objectives.Yeti, ranked, labels):
     """The better and the worse document of each two neighbours of a ranking, and the pair's weight."""
     for k, (i, j) in enumerate(itertools.pairwise(ranked)):
         swapped = np.array(ranked)
@@ -31,7 +31,7 @@ def pairs(objective: rw.Yeti, ranked, labels):
             yield better, worse, weight
 
 
-def derivatives(objective: rw.Yeti, scores, parts):
+def derivatives(objective: rw.objectives.Yeti, scores, parts):
     """Value, gradient and Hessian of weighed pairs."""
     value, gradient, hessian = 0.0, np.zeros(len(scores)), np.zeros(len(scores))
     for better, worse, weight in parts:
@@ -44,11 +44,11 @@ def derivatives(objective: rw.Yeti, scores, parts):
     return value, gradient, hessian
 
 
-def drawn(objective: rw.Yeti, scores, labels, offsets, stream):
+def drawn(objective: rw.objectives.Yeti, scores, labels, offsets, stream):
     """The weighed pairs of each query over all rankings drawn, whose noise is that of ``sample_scores``."""
     scores, labels = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     n, scale, noise = objective.permutations, objective.scale, objective.noise
-    noisy = rw.sample_scores(scores, offsets, stream, n, scale=scale, noise=noise)
+    noisy = rw.objectives.sample_scores(scores, offsets, stream, n, scale=scale, noise=noise)
     lists = []
     for start, stop in itertools.pairwise(np.asarray(offsets).tolist()):
         ranked = np.argsort(-noisy[:, start:stop], axis=1, kind="stable")
@@ -57,7 +57,7 @@ def drawn(objective: rw.Yeti, scores, labels, offsets, stream):
     return lists
 
 
-def frozen(objective: rw.Yeti, scores, labels, offsets, stream):
+def frozen(objective: rw.objectives.Yeti, scores, labels, offsets, stream):
     """Return the loss as a function of the scores, with draws and weights held at those of ``scores``."""
     lists = drawn(objective, scores, labels, offsets, stream)
     return lambda at: np.array([derivatives(objective, at, parts)[0] for parts in lists])

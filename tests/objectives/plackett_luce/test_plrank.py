@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise.objectives.lists import draw_streams
 from rankwise.objectives.plackett_luce.cpu import draws as plackett_luce
 from rankwise.objectives.plackett_luce.cpu.draws import (
     DRAWS,
@@ -18,11 +17,13 @@ from rankwise.objectives.plackett_luce.cpu.draws import (
     STRATUM,
     STRIDE,
     UNIFORM,
-    draw,
+    sample_batch,
     tabulate,
     working_memory,
 )
+from rankwise.objectives.ragged import draw_streams
 from tests import shared
+from tests.refusals import refusal, refuses
 
 LOG = 1.0 / np.log2(np.arange(2.0, 12.0))
 SCORES = {
@@ -79,7 +80,7 @@ def rankings(sampler, scores, cutoff, n_queries, samples=1, draws="independent",
     for q in range(n_queries):
         steep = tabulate(scores, scores, head, floats, integers)
         settings = (samples, DRAWS.index(draws), scores.size, head, floats, integers, batch, at)
-        draw(sampler == "race" or steep, key, np.uint64(q), 0, samples, *settings)
+        sample_batch(sampler == "race" or steep, key, np.uint64(q), 0, samples, *settings)
         out[q] = integers[PLACE, at[which * head : (which + 1) * head]]
     return out
 
@@ -101,7 +102,7 @@ def assert_plackett_luce(ranked, scores, cutoff):
 @pytest.mark.parametrize("cutoff", [1, 3, 10])
 def test_rankings_are_drawn_with_their_probability(name, cutoff):
     scores = SCORES[name]
-    drawn = rw.sample_rankings(scores, [0, len(scores)], rw.Stream(seed=3), 40_000, cutoff)
+    drawn = rw.objectives.sample_rankings(scores, [0, len(scores)], rw.Stream(seed=3), 40_000, cutoff)
     assert_plackett_luce(drawn, scores, cutoff)
 
 
@@ -117,7 +118,7 @@ def test_every_single_sample_is_plackett_luce(sampler, draws, name):
 def test_long_rankings_are_drawn_with_their_probability():
     """Beyond 32 ranks the head is sorted and searched in another way: the last rank of a full ranking tells."""
     scores = np.linspace(0.0, 2.0, 50)
-    ranked = rw.sample_rankings(scores, [0, 50], rw.Stream(seed=0), 4_000)
+    ranked = rw.objectives.sample_rankings(scores, [0, 50], rw.Stream(seed=0), 4_000)
     assert (np.sort(ranked, axis=1) == np.arange(50)).all()
     first = np.bincount(ranked[:, 0], minlength=50)
     p = np.exp(scores) / np.exp(scores).sum()
@@ -147,7 +148,7 @@ CASES = [
 def test_value_gradient_and_hessian_are_unbiased(case, sampler, draws, baseline):
     scores, rewards, discount_weights = (np.array(part) for part in CASES[case])
     n, repeats = scores.size, 6_000
-    plrank = rw.PLRank(
+    plrank = rw.objectives.PLRank(
         discounts=tuple(discount_weights),
         samples=60,
         sampler=sampler,
@@ -222,8 +223,10 @@ STEEP = [
 def test_sums_keep_their_digits_however_steep_the_scores_are(scores):
     """The same rankings as ``sample`` draws, their terms computed in 60 digits."""
     rewards, stream = np.array([1.0, -2.0, 0.5, 3.0, 0.25, 0.0]), rw.Stream(seed=11)
-    ranked = rw.sample_rankings(scores, [0, 6], stream, 60, 4)
-    plrank = rw.PLRank(metric="dcg", cutoff=4, samples=60, draws="independent", baseline=False, curvature="estimated")
+    ranked = rw.objectives.sample_rankings(scores, [0, 6], stream, 60, 4)
+    plrank = rw.objectives.PLRank(
+        metric="dcg", cutoff=4, samples=60, draws="independent", baseline=False, curvature="estimated"
+    )
     d = plrank(scores, np.zeros(6), [0, 6], stream, document_rewards=rewards)
     terms = [ranking_terms(scores, rewards, LOG[:4], tuple(row)) for row in ranked.tolist()]
     np.testing.assert_allclose(-d.gradient, np.mean([t[0] for t in terms], axis=0), atol=1e-11)
@@ -235,7 +238,7 @@ def test_the_value_is_minus_the_mean_metric_of_the_rankings_drawn(metric):
     rng, sizes = np.random.default_rng(0), [7, 3, 12]
     offsets, stream = np.concatenate(([0], np.cumsum(sizes))), rw.Stream(seed=2)
     scores, labels = rng.normal(size=22), rng.integers(0, 4, 22).astype(float)
-    drawn = rw.sample_rankings(scores, offsets, stream, 50, 5)
+    drawn = rw.objectives.sample_rankings(scores, offsets, stream, 50, 5)
     rows = drawn + np.repeat(offsets[:-1], np.minimum(sizes, 5))
     ranks = np.concatenate([np.arange(min(size, 5)) for size in sizes])
     text = "rbp(p=0.7)@5" if metric == "rbp" else f"{metric}@5"
@@ -244,7 +247,7 @@ def test_the_value_is_minus_the_mean_metric_of_the_rankings_drawn(metric):
         place = np.full(22, -np.inf)  # not retrieved
         place[row] = -ranks
         seen += rw.metric(text)(place, labels, offsets) / 50
-    plrank = rw.PLRank(metric=metric, cutoff=5, p=0.7, samples=50, draws="independent", baseline=False)
+    plrank = rw.objectives.PLRank(metric=metric, cutoff=5, p=0.7, samples=50, draws="independent", baseline=False)
     np.testing.assert_allclose(plrank(scores, labels, offsets, stream).value, -seen, rtol=1e-12)
 
 
@@ -252,7 +255,7 @@ def test_one_rank_is_a_softmax():
     """At K = 1 and with the baseline nothing is left to chance: value −Σpρ, gradient −p(ρ − Σpρ)."""
     scores, rewards = np.array([0.2, -0.5, 1.0]), np.array([1.0, 0.0, -2.0])
     p = np.exp(scores) / np.exp(scores).sum()
-    d = rw.PLRank(discounts=(1.0,), samples=3, curvature="estimated")(
+    d = rw.objectives.PLRank(discounts=(1.0,), samples=3, curvature="estimated")(
         scores, np.zeros(3), [0, 3], rw.Stream(seed=0), document_rewards=rewards
     )
     mean = p @ rewards
@@ -282,10 +285,12 @@ def lists(n_queries=40, seed=0, spread=1.0) -> tuple[np.ndarray, np.ndarray, np.
 
 def test_strata_and_baseline_lower_the_noise():
     example = lists(spread=2.0)
-    best = rw.PLRank(samples=20_000, curvature="estimated")(*example, rw.Stream(seed=9))
+    best = rw.objectives.PLRank(samples=20_000, curvature="estimated")(*example, rw.Stream(seed=9))
 
     def noise(**options):
-        parts = [rw.PLRank(curvature="estimated", **options)(*example, rw.Stream(seed=seed)) for seed in range(5)]
+        parts = [
+            rw.objectives.PLRank(curvature="estimated", **options)(*example, rw.Stream(seed=seed)) for seed in range(5)
+        ]
         return [np.mean([((getattr(part, name) - getattr(best, name)) ** 2).sum() for part in parts])
                 for name in ("gradient", "hessian")]  # fmt: skip
 
@@ -299,7 +304,7 @@ def test_strata_and_baseline_lower_the_noise():
 def test_results_depend_on_ids_alone(sampler, draws):
     scores, labels, offsets = lists()
     ids = np.array([f"q{k}" for k in range(40)])
-    plrank = rw.PLRank(sampler=sampler, draws=draws, samples=70, cutoff=7)
+    plrank = rw.objectives.PLRank(sampler=sampler, draws=draws, samples=70, cutoff=7)
     with rw.use_threads(1):
         full = plrank(scores, labels, offsets, rw.Stream(seed=4, query_ids=ids))
     with rw.use_threads(2):
@@ -317,7 +322,9 @@ def test_results_depend_on_ids_alone(sampler, draws):
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_lists_without_information_give_zeros(sampler):
-    d = rw.PLRank(sampler=sampler)([1.0, 2.0, 0.5, 3.0, 4.0], [0, 0, 0, 2, 1], [0, 3, 4, 5], rw.Stream(seed=0))
+    d = rw.objectives.PLRank(sampler=sampler)(
+        [1.0, 2.0, 0.5, 3.0, 4.0], [0, 0, 0, 2, 1], [0, 3, 4, 5], rw.Stream(seed=0)
+    )
     np.testing.assert_array_equal(d.value, [0.0, -1.0, -1.0])  # a single relevant document is an ideal ranking
     assert not d.gradient.any()
     assert not d.hessian.any()
@@ -330,7 +337,7 @@ def test_a_hundred_thousand_documents(sampler):
         scores = spread * rng.normal(size=100_000)
         scores[: len(extremes)] = extremes
         labels = rng.integers(0, 5, 100_000).astype(float)
-        d = rw.PLRank(samples=4, sampler=sampler, curvature="estimated")(
+        d = rw.objectives.PLRank(samples=4, sampler=sampler, curvature="estimated")(
             scores, labels, [0, 100_000], rw.Stream(seed=0)
         )
         assert all(np.isfinite(part).all() for part in d)
@@ -341,7 +348,7 @@ def test_a_hundred_thousand_documents(sampler):
 def test_rewards_of_documents_may_be_negative_and_stand_for_labels():
     scores, labels, offsets = lists()
     stream = rw.Stream(seed=0)
-    plrank = rw.PLRank(metric="dcg", curvature="estimated")
+    plrank = rw.objectives.PLRank(metric="dcg", curvature="estimated")
     graded = plrank(scores, labels, offsets, stream)
     example = plrank(scores, np.zeros_like(labels), offsets, stream, document_rewards=2.0**labels - 1.0)
     np.testing.assert_array_equal(graded.gradient, example.gradient)
@@ -356,57 +363,61 @@ def test_rewards_of_documents_may_be_negative_and_stand_for_labels():
 
 def test_curvature_treats_the_estimated_hessian():
     example, stream = lists(), rw.Stream(seed=0)
-    raw = rw.PLRank(curvature="estimated")(*example, stream)
+    raw = rw.objectives.PLRank(curvature="estimated")(*example, stream)
     assert (raw.hessian < 0).any()
-    assert rw.PLRank(curvature="estimated").exact_hessian
-    assert not rw.PLRank().exact_hessian
-    assert rw.PLRank.estimator
-    np.testing.assert_array_equal(rw.PLRank(curvature="absolute")(*example, stream).hessian, abs(raw.hessian))
-    np.testing.assert_array_equal(rw.PLRank(curvature="gradient")(*example, stream).hessian, abs(raw.gradient))
+    assert rw.objectives.PLRank(curvature="estimated").exact_hessian
+    assert not rw.objectives.PLRank().exact_hessian
+    assert rw.objectives.PLRank.estimator
+    np.testing.assert_array_equal(
+        rw.objectives.PLRank(curvature="absolute")(*example, stream).hessian, abs(raw.hessian)
+    )
+    np.testing.assert_array_equal(
+        rw.objectives.PLRank(curvature="gradient")(*example, stream).hessian, abs(raw.gradient)
+    )
     for name in ("floored", "ones"):
-        d = rw.PLRank(curvature=name)(*example, stream)
+        d = rw.objectives.PLRank(curvature=name)(*example, stream)
         np.testing.assert_array_equal(d.gradient, raw.gradient)
         assert (d.hessian >= 0).all()
 
 
 def test_expressions_read_back():
-    plrank = rw.PLRank(metric="rbp", p=0.8, discounts=(1.0, 0.5), draws="antithetic", gain=(0, 1, 5), baseline=False)
+    plrank = rw.objectives.PLRank(
+        metric="rbp", p=0.8, discounts=(1.0, 0.5), draws="antithetic", gain=(0, 1, 5), baseline=False
+    )
     assert rw.objective(repr(plrank)) == plrank
-    assert repr(rw.PLRank()) == "plrank"
+    assert repr(rw.objectives.PLRank()) == "plrank"
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "fields"),
     [
-        ({"metric": "ndgc"}, "unknown metric to expect: got 'ndgc'. Hint: did you mean 'ndcg'"),
-        ({"cutoff": 0}, "cutoff must be a whole number of at least 1: got 0"),
-        ({"samples": 0}, "samples must be a whole number of at least 1: got 0"),
-        ({"p": 1.0}, r"p must be a number in \(0, 1\): got 1.0"),
-        ({"discounts": ()}, "discounts must be the weights of the ranks: got ()"),
-        ({"discounts": (1.0, -0.5)}, r"a rank's weight must be a number in \[0, 1e\+300\]: got -0.5"),
-        ({"sampler": "rice"}, "unknown sampler: got 'rice'. Hint: did you mean 'race'"),
-        ({"draws": "latinn"}, "unknown way to draw: got 'latinn'. Hint: did you mean 'latin'"),
-        ({"baseline": "yes"}, "baseline must be True or False: got 'yes'"),
-        ({"curvature": "exact"}, "unknown curvature: got 'exact'"),
+        ({"metric": "ndgc"}, {"what": "unknown metric to expect", "got": "'ndgc'", "hint": "did you mean 'ndcg'"}),
+        ({"cutoff": 0}, {"what": "cutoff must be a whole number of at least 1", "got": "0"}),
+        ({"samples": 0}, {"what": "samples must be a whole number of at least 1", "got": "0"}),
+        ({"p": 1.0}, {"what": "p must be a number in (0, 1)", "got": "1.0"}),
+        ({"discounts": ()}, {"what": "discounts must be the weights of the ranks"}),
+        ({"discounts": (1.0, -0.5)}, {"what": "a rank's weight must be a number in [0, 1e+300]", "got": "-0.5"}),
+        ({"sampler": "rice"}, {"what": "unknown sampler", "got": "'rice'", "hint": "did you mean 'race'"}),
+        ({"draws": "latinn"}, {"what": "unknown way to draw", "got": "'latinn'", "hint": "did you mean 'latin'"}),
+        ({"baseline": "yes"}, {"what": "baseline must be True or False", "got": "'yes'"}),
+        ({"curvature": "exact"}, {"what": "unknown curvature", "got": "'exact'"}),
     ],
 )
-def test_wrong_settings_are_errors(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        rw.PLRank(**options)
+def test_wrong_settings_are_errors(options, fields):
+    refuses(lambda: rw.objectives.PLRank(**options), **fields)
 
 
 def test_wrong_input_is_an_error():
-    plrank, stream = rw.PLRank(), rw.Stream(seed=0)
-    with pytest.raises(ValueError, match="plrank draws random numbers and needs a stream"):
-        plrank([0.0, 1.0], [0, 1], [0, 2])
-    with pytest.raises(ValueError, match=r"document rewards must be finite: got nan at row 1 \(query number 0\)"):
+    plrank, stream = rw.objectives.PLRank(), rw.Stream(seed=0)
+    refuses(lambda: plrank([0.0, 1.0], [0, 1], [0, 2]), what="plrank draws random numbers and needs a stream")
+    with refusal(what="document rewards must be finite", got="nan", where="row 1 (query number 0)"):
         plrank([0.0, 1.0], [0, 1], [0, 2], stream, document_rewards=[0.0, np.nan])
-    with pytest.raises(ValueError, match="plrank takes no document_weights"):
+    with refusal(what="plrank takes no document_weights"):
         plrank([0.0, 1.0], [0, 1], [0, 2], stream, document_weights=[1.0, 1.0])
-    with pytest.raises(ValueError, match=r"a label is beyond the gain table, which ends at 1: got 2 at row 1"):
-        rw.PLRank(gain=(0, 1))([0.0, 1.0], [0, 2], [0, 2], stream)
-    with pytest.raises(ValueError, match="samples must be a whole number of at least 1: got 0"):
-        rw.sample_rankings([0.0], [0, 1], stream, 0)
+    with refusal(what="a label is beyond the gain table, which ends at 1", got="2", where="row 1…"):
+        rw.objectives.PLRank(gain=(0, 1))([0.0, 1.0], [0, 2], [0, 2], stream)
+    with refusal(what="samples must be a whole number of at least 1", got="0"):
+        rw.objectives.sample_rankings([0.0], [0, 1], stream, 0)
 
 
 @pytest.mark.slow
@@ -416,7 +427,7 @@ def test_boosting_with_it_raises_the_expected_metric():
     from rankwise.data.letor.reader import read_letor
 
     data = read_letor(shared.data("mq2008/Fold1/train.txt.gz"))
-    plrank, stream = rw.PLRank(samples=20), data.stream(0)
+    plrank, stream = rw.objectives.PLRank(samples=20), data.stream(0)
     rounds = iter(range(1000))
 
     def derive(scores, _):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankwise as rw
+from tests.refusals import refusal, refuses
 
 
 @given(st.permutations(range(7)), st.lists(st.integers(0, 3), min_size=7, max_size=7))
@@ -13,20 +14,20 @@ def test_steep_sigmoids_give_the_metric_itself(order, labels):
     scores, labels = np.array(order, float), np.array(labels, float)
     relevant = labels >= 1
     ndcg, ap = (rw.metric(name)(scores, labels, [0, 7])[0] for name in ("ndcg(empty=0)", "ap(empty=0)"))
-    assert rw.ApproxNDCG(eta=200.0)(scores, labels, [0, 7]).value[0] == pytest.approx(-ndcg, abs=1e-9)
-    assert rw.SmoothAP(eta=200.0)(scores, labels, [0, 7]).value[0] == pytest.approx(-ap, abs=1e-9)
+    assert rw.objectives.ApproxNDCG(eta=200.0)(scores, labels, [0, 7]).value[0] == pytest.approx(-ndcg, abs=1e-9)
+    assert rw.objectives.SmoothAP(eta=200.0)(scores, labels, [0, 7]).value[0] == pytest.approx(-ap, abs=1e-9)
     pairs = sum(scores[j] > scores[i] for i in np.flatnonzero(relevant) for j in np.flatnonzero(~relevant))
-    assert rw.SmoothRBP(eta=200.0)(scores, labels, [0, 7]).value[0] == pytest.approx(pairs, abs=1e-9)
+    assert rw.objectives.SmoothRBP(eta=200.0)(scores, labels, [0, 7]).value[0] == pytest.approx(pairs, abs=1e-9)
 
 
 def test_pencil_cases():
     # Three documents at equal scores: every smooth rank is 1 + 1/2 + 1/2 = 2.
-    actual = rw.ApproxNDCG(eta=1.0)([0, 0, 0], [1, 0, 0], [0, 3])
+    actual = rw.objectives.ApproxNDCG(eta=1.0)([0, 0, 0], [1, 0, 0], [0, 3])
     np.testing.assert_allclose(actual.value, -1 / np.log2(3))
     # Two relevant ones: A = 1 + 1/2, R = 2, so AP = 3/4.
-    np.testing.assert_allclose(rw.SmoothAP()([0, 0, 0], [1, 1, 0], [0, 3]).value, -3 / 4)
+    np.testing.assert_allclose(rw.objectives.SmoothAP()([0, 0, 0], [1, 1, 0], [0, 3]).value, -3 / 4)
     # Eq. 2.12: (2 - 1) + (2 - 1) - 1 = 1, which is half of the 2 mixed pairs.
-    actual = rw.SmoothRBP()([0, 0, 0], [1, 1, 0], [0, 3])
+    actual = rw.objectives.SmoothRBP()([0, 0, 0], [1, 1, 0], [0, 3])
     np.testing.assert_allclose(actual.value, 1.0)
     np.testing.assert_allclose(actual.gradient, [-1 / 4, -1 / 4, 1 / 2])
 
@@ -38,7 +39,7 @@ def test_equation_2_12_with_its_constant():
     np.fill_diagonal(above, 0.0)
     ranks = 1 + above.sum(axis=1)
     expected = (labels * (ranks - 1)).sum() - 4 * 3 / 2
-    np.testing.assert_allclose(rw.SmoothRBP()(scores, labels, [0, 9]).value, expected)
+    np.testing.assert_allclose(rw.objectives.SmoothRBP()(scores, labels, [0, 9]).value, expected)
 
 
 def test_wide_and_narrow_lists_give_the_same_numbers():
@@ -47,9 +48,9 @@ def test_wide_and_narrow_lists_give_the_same_numbers():
     scores, labels = rng.normal(size=8), rng.integers(0, 3, 8).astype(float)
     labels[0] = 2.0
     for objective in (
-        rw.ApproxNDCG(curvature="exact"),
-        rw.SmoothAP(curvature="exact"),
-        rw.SmoothRBP(curvature="exact"),
+        rw.objectives.ApproxNDCG(curvature="exact"),
+        rw.objectives.SmoothAP(curvature="exact"),
+        rw.objectives.SmoothRBP(curvature="exact"),
     ):
         near = objective(np.append(scores, -50.0), np.append(labels, 0.0), [0, 9])
         far = objective(np.append(scores, -5000.0), np.append(labels, 0.0), [0, 9])
@@ -81,20 +82,20 @@ def test_curvature_treatments(name):
         np.testing.assert_allclose(actual["floored"].hessian[start:end], np.maximum(own, np.abs(own).max() / 4) + 1e-6)
     assert rw.objective(f"{name}(curvature=exact)").exact_hessian
     assert not rw.objective(name).exact_hessian
-    with pytest.raises(ValueError, match="unknown curvature: got 'estimated'. Hint: choose one of exact, absolute"):
+    with refusal(what="unknown curvature", got="'estimated'", hint="choose one of exact, absolute…"):
         rw.objective(f"{name}(curvature=estimated)")
 
 
 def test_relevance_threshold_and_gain():
     scores = [0.1, 0.5, 0.2]
     np.testing.assert_array_equal(
-        rw.SmoothAP(relevant=2)(scores, [2, 1, 0], [0, 3]).value, rw.SmoothAP()(scores, [1, 0, 0], [0, 3]).value
+        rw.objectives.SmoothAP(relevant=2)(scores, [2, 1, 0], [0, 3]).value,
+        rw.objectives.SmoothAP()(scores, [1, 0, 0], [0, 3]).value,
     )
     np.testing.assert_allclose(
-        rw.ApproxNDCG(gain="linear")(scores, [3, 1, 0], [0, 3]).value,
-        rw.ApproxNDCG(gain=(0, 1, 2, 3))(scores, [3, 1, 0], [0, 3]).value,
+        rw.objectives.ApproxNDCG(gain="linear")(scores, [3, 1, 0], [0, 3]).value,
+        rw.objectives.ApproxNDCG(gain=(0, 1, 2, 3))(scores, [3, 1, 0], [0, 3]).value,
     )
-    with pytest.raises(ValueError, match="a label is beyond the gain table"):
-        rw.ApproxNDCG(gain=(0, 1))(scores, [3, 1, 0], [0, 3])
-    with pytest.raises(ValueError, match=r"eta must be a number in \(0, inf\): got 0"):
-        rw.SmoothAP(eta=0)
+    with refusal(what="a label is beyond the gain table, which ends at 1"):
+        rw.objectives.ApproxNDCG(gain=(0, 1))(scores, [3, 1, 0], [0, 3])
+    refuses(lambda: rw.objectives.SmoothAP(eta=0), what="eta must be a number in (0, inf)", got="0")

@@ -11,29 +11,29 @@ from scipy.optimize import minimize
 import rankwise as rw
 from rankwise.models.forests.forest import summed
 from rankwise.objectives.base import base_score, level_totals
-from rankwise.objectives.checks import differences
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.statistics.calibration import sigmoid
+from rankwise.statistics.objective_checks import differences
 
 CHANCES = np.array([0.9, 0.4, 0.1])
 
 
 def test_pencil_cases():
     # At scores 0: sigma = 1/2, p = 1/2. ListCE of labels (1, 0): log 2, (1/2 - 1)/2 and (1/2)/2.
-    actual = rw.Calibrated(alpha=1.0, curvature="exact")([0, 0], [1, 0], [0, 2])
+    actual = rw.objectives.Calibrated(alpha=1.0, curvature="exact")([0, 0], [1, 0], [0, 2])
     np.testing.assert_allclose(actual.value, np.log(2))
     np.testing.assert_allclose(actual.gradient, [-1 / 4, 1 / 4])
     # Y p (1 - p)(1 - sigma)^2 = 1/16, less (Yp - y) sigma (1 - sigma) = -1/8 and 1/8.
     np.testing.assert_allclose(actual.hessian, [1 / 16 + 1 / 8, 1 / 16 - 1 / 8])
-    floored = rw.Calibrated(alpha=1.0)([0, 0], [1, 0], [0, 2])
+    floored = rw.objectives.Calibrated(alpha=1.0)([0, 0], [1, 0], [0, 2])
     np.testing.assert_allclose(floored.hessian, [1 / 16 + 1 / 8, 1 / 16])
     # Sigmoid cross entropy: log 2 for each document, sigma - y, sigma (1 - sigma).
-    pointwise = rw.Calibrated(alpha=0.0)([0, 0], [1, 0], [0, 2])
+    pointwise = rw.objectives.Calibrated(alpha=0.0)([0, 0], [1, 0], [0, 2])
     np.testing.assert_allclose(pointwise.value, 2 * np.log(2))
     np.testing.assert_allclose(pointwise.gradient, [-1 / 2, 1 / 2])
     np.testing.assert_allclose(pointwise.hessian, 1 / 4)
-    mixed = rw.Calibrated(alpha=0.25)([0, 0], [1, 0], [0, 2])
+    mixed = rw.objectives.Calibrated(alpha=0.25)([0, 0], [1, 0], [0, 2])
     for part, one, other in zip(mixed, pointwise, floored, strict=True):
         np.testing.assert_allclose(part, 0.75 * one + 0.25 * other)
 
@@ -44,7 +44,7 @@ def expected(scores, normalised=False):
     for labels in itertools.product((0.0, 1.0), repeat=3):
         chance = float(np.prod(np.where(labels, CHANCES, 1 - CHANCES)))
         chance /= max(sum(labels), 1.0) if normalised else 1.0
-        pointwise, listwise = (rw.Calibrated(alpha=a)(scores, labels, [0, 3]) for a in (0.0, 1.0))
+        pointwise, listwise = (rw.objectives.Calibrated(alpha=a)(scores, labels, [0, 3]) for a in (0.0, 1.0))
         value += chance * (pointwise.value[0] + listwise.value[0])
         gradient += chance * (pointwise.gradient + listwise.gradient)
     return value, gradient
@@ -60,26 +60,26 @@ def test_the_expected_loss_is_least_at_the_probabilities():
 
 def test_labels_are_divided_by_the_largest():
     scores = np.array([0.3, -1.0, 2.0, 0.5])
-    graded = rw.Calibrated(max_label=2.0)(scores, [2, 1, 0, 5], [0, 4])
-    shares = rw.Calibrated()(scores, [1.0, 0.5, 0.0, 1.0], [0, 4])
+    graded = rw.objectives.Calibrated(max_label=2.0)(scores, [2, 1, 0, 5], [0, 4])
+    shares = rw.objectives.Calibrated()(scores, [1.0, 0.5, 0.0, 1.0], [0, 4])
     for one, other in zip(graded, shares, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_extreme_scores_by_pencil():
     # sigma = 1 and 0, y = 0 and 1: sigmoid cross entropy 4000 each; ListCE = -log p = 4000, p = 1 and 0.
-    actual = rw.Calibrated()([4000.0, -4000.0], [0, 1], [0, 2])
+    actual = rw.objectives.Calibrated()([4000.0, -4000.0], [0, 1], [0, 2])
     np.testing.assert_allclose(actual.value, 0.5 * 8000 + 0.5 * 4000)
     np.testing.assert_allclose(actual.gradient, [0.5 * 1 + 0.5 * 0, -0.5 - 0.5])
     # Far below 0 sigma is e^s, p = 1/(1 + e^-60), and the gradient -(1 - p)(1 - sigma) keeps its digits.
-    alone = rw.Calibrated(alpha=1.0)([-2000.0, -2060.0], [1, 0], [0, 2])
+    alone = rw.objectives.Calibrated(alpha=1.0)([-2000.0, -2060.0], [1, 0], [0, 2])
     np.testing.assert_allclose(alone.gradient, [-np.exp(-60), np.exp(-60)], rtol=1e-11)
     np.testing.assert_allclose(alone.hessian, np.exp(-60), rtol=1e-11)
 
 
 @pytest.mark.parametrize("level", [-4000.0, -30.0, 30.0, 4000.0])
 def test_derivatives_far_from_zero(level):
-    objective = rw.Calibrated(alpha=0.7, curvature="exact")
+    objective = rw.objectives.Calibrated(alpha=0.7, curvature="exact")
     scores, labels = level + np.array([0.0, 1.0, -2.0]), [1, 0, 1]
     actual = objective(scores, labels, [0, 3])
     rows = differences(
@@ -96,7 +96,7 @@ def test_settings_are_checked():
         ({"curvature": "abs"}, "unknown curvature"),
     ):
         with pytest.raises(ValueError, match=message):
-            rw.Calibrated(**wrong)
+            rw.objectives.Calibrated(**wrong)
 
 
 def rare(seed: int = 0) -> tuple[rw.RankingDataset, np.ndarray]:
@@ -142,7 +142,9 @@ def test_where_training_starts_does_not_depend_on_how_data_are_divided():
     weights = np.random.default_rng(1).uniform(0.5, 2.0, data.n_queries)
     data = data.with_(weights=weights)
     parts = [data.take(slice(first, first + 70)) for first in range(0, data.n_queries, 70)]
-    totals = [level_totals(rw.Calibrated().prepare(part.labels, part.offsets), part.weights) for part in parts]
+    totals = [
+        level_totals(rw.objectives.Calibrated().prepare(part.labels, part.offsets), part.weights) for part in parts
+    ]
     assert base_score(totals[::-1]) == start("calibrated", data)
 
 
@@ -178,7 +180,7 @@ def test_the_model_itself_holds_where_training_started(name: str, tmp_path: Path
     scores = model.predict(data)
     assert scores.mean() == pytest.approx(rate, abs=near)
     assert model.history_["loss"][0] == pytest.approx(
-        rw.Calibrated()(scores, data.labels, data.offsets).value.mean(), rel=0.02
+        rw.objectives.Calibrated()(scores, data.labels, data.offsets).value.mean(), rel=0.02
     )
     np.testing.assert_array_equal(rw.load(model.save(tmp_path / "model")).predict(data), scores)
     np.testing.assert_allclose(model.contributions(data).parts.sum(axis=1), scores, atol=1e-5)
@@ -206,7 +208,7 @@ def test_an_interrupted_training_starts_once(name: str, tmp_path: Path):
 
     ranker.set_params(checkpoint=tmp_path / "cut")
     with pytest.raises(RuntimeError, match="a power cut"):
-        ranker.fit(data, watch=interrupt)
+        ranker.fit(data, callback=interrupt)
     np.testing.assert_array_equal(ranker.fit(data, resume=True).predict(data), whole)
 
 

@@ -11,6 +11,7 @@ from rankwise.objectives.prepared import checked_lists
 from rankwise.objectives.wrappers import bounds
 from rankwise.objectives.wrappers.bounded import metric_orderings
 from rankwise.objectives.wrappers.bounds import sigmoid_gain
+from tests.refusals import refusal, refuses
 
 METRICS = ["approx_ndcg", "smooth_ap", "smooth_rbp"]
 METHODS = ["min_max", "expectation", "expectation_max", "distribution"]
@@ -32,7 +33,7 @@ def test_best_worst_and_mean_are_mapped_as_in_the_equations(metric):
     labels = np.array([1.0, 1.0, 0.0, 0.0, 0.0])
     best, worst = np.arange(5.0, 0, -1), np.arange(5.0)
     sign = 1.0 if metric == "smooth_rbp" else -1.0
-    bound = {m: rw.bounded(sharp(metric), method=m) for m in METHODS}
+    bound = {m: rw.objectives.bounded(sharp(metric), method=m) for m in METHODS}
     value = {m: [o(s, labels, [0, 5]).value[0] for s in (best, worst)] for m, o in bound.items()}
     # Eq. 3.1: the best metric is 1 and the worst 0; the best loss is 0 and the worst 1.
     np.testing.assert_allclose(value["min_max"], [-1, 0] if sign < 0 else [0, 1], atol=1e-9)
@@ -59,7 +60,7 @@ def test_a_bounded_gradient_is_a_positive_multiple_of_the_inner_one(metric, meth
     scores, labels = np.array([s for s, _ in documents]), np.array([y for _, y in documents], float)
     offsets = [0, len(documents)]
     inner = rw.objective(metric)
-    plain, actual = inner(scores, labels, offsets), rw.bounded(inner, method=method)(scores, labels, offsets)
+    plain, actual = inner(scores, labels, offsets), rw.objectives.bounded(inner, method=method)(scores, labels, offsets)
     some = np.abs(plain.gradient) > 1e-12
     seen = metric_orderings(inner, labels, np.array(offsets)).extremes()
     if seen.most[0] - seen.least[0] <= 1e-12:
@@ -74,7 +75,10 @@ def test_a_bounded_gradient_is_a_positive_multiple_of_the_inner_one(metric, meth
 def test_expectation_doubles_min_max_for_rbp():
     rng = np.random.default_rng(0)
     scores, labels, offsets = rng.normal(size=20), rng.integers(0, 2, 20), [0, 6, 20]
-    one, two, three = (rw.bounded(rw.SmoothRBP(), method=m)(scores, labels, offsets).gradient for m in METHODS[:3])
+    one, two, three = (
+        rw.objectives.bounded(rw.objectives.SmoothRBP(), method=m)(scores, labels, offsets).gradient
+        for m in METHODS[:3]
+    )
     np.testing.assert_array_equal(two, 2 * one)
     np.testing.assert_array_equal(three, 2 * one)
 
@@ -83,7 +87,9 @@ def test_expectation_doubles_min_max_for_rbp():
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("labels", [[0, 0, 0], [1, 1, 1], [1]])
 def test_lists_of_equal_gains_give_zeros(metric, method, labels):
-    actual = rw.bounded(rw.objective(metric), method=method)(np.arange(len(labels)), labels, [0, len(labels)])
+    actual = rw.objectives.bounded(rw.objective(metric), method=method)(
+        np.arange(len(labels)), labels, [0, len(labels)]
+    )
     for part in actual:
         np.testing.assert_array_equal(part, 0.0)
 
@@ -92,8 +98,10 @@ def test_weights_inside_only_scale():
     rng = np.random.default_rng(1)
     scores, labels, offsets = rng.normal(size=12), rng.integers(0, 3, 12), [0, 5, 12]
     for method in METHODS:
-        plain = rw.bounded(rw.ApproxNDCG(), method=method)(scores, labels, offsets)
-        scaled = rw.bounded(rw.weighted(rw.ApproxNDCG(), by="size"), method=method)(scores, labels, offsets)
+        plain = rw.objectives.bounded(rw.objectives.ApproxNDCG(), method=method)(scores, labels, offsets)
+        scaled = rw.objectives.bounded(rw.objectives.weighted(rw.objectives.ApproxNDCG(), by="size"), method=method)(
+            scores, labels, offsets
+        )
         np.testing.assert_allclose(scaled.value, plain.value, atol=1e-12)  # a bounded list has lost its scale
         np.testing.assert_allclose(scaled.gradient, plain.gradient, atol=1e-12)
 
@@ -102,9 +110,10 @@ def test_the_capped_gain_keeps_a_slope_up_to_the_ideal_and_the_thesis_gain_does_
     # 75 documents, 25 relevant: no sample of orderings comes near the ideal one.
     n, p = 75, 25
     labels = np.array([1.0] * p + [0.0] * (n - p))
-    inner = rw.ApproxNDCG(eta=50.0, curvature="exact")
+    inner = rw.objectives.ApproxNDCG(eta=50.0, curvature="exact")
     actual = {
-        gain: rw.bounded(inner, method="distribution", gain=gain, orderings=20_000) for gain in ("capped", "thesis")
+        gain: rw.objectives.bounded(inner, method="distribution", gain=gain, orderings=20_000)
+        for gain in ("capped", "thesis")
     }
     scores = np.linspace(3, -3, n)
     scores[[p - 1, p]] = scores[[p, p - 1]]  # one swap away from ideal: NDCG about .99
@@ -134,7 +143,7 @@ def test_distributions_are_made_once_for_each_kind_of_list(monkeypatch, gain):
 
     monkeypatch.setattr(bounds, "distribution", counted)
     clear_caches()
-    objective = rw.bounded(rw.SmoothAP(), method="distribution", gain=gain)
+    objective = rw.objectives.bounded(rw.objectives.SmoothAP(), method="distribution", gain=gain)
     kinds = np.array([1.0, 0, 0, 1]), np.array([0.0, 1, 0])
     for batch in ((0, 1), (1, 0), (0, 0, 1), (1,)):
         labels = np.concatenate([kinds[one] for one in batch])
@@ -163,7 +172,7 @@ def test_the_thesis_gain_smooths_every_value_that_was_drawn(metric, favour):
     gain = full.different / (full.values[-1] - full.values[0])
     x = np.linspace(full.values[0], full.values[-1], 301)
     share, slope = every_share(full.values, full.chances, gain, x)
-    wrapper = rw.bounded(inner, method="distribution", gain="thesis", orderings=draws, favour=favour)
+    wrapper = rw.objectives.bounded(inner, method="distribution", gain="thesis", orderings=draws, favour=favour)
     lists = np.tile(labels, x.size), np.arange(x.size + 1) * labels.size
     np.testing.assert_allclose(-wrapper.mapped(-x, *lists), share, atol=1e-9)
     actual = wrapper._bounds(*checked_lists(*lists)).apply(-x)[1]
@@ -175,7 +184,8 @@ def test_fewer_orderings_bound_the_same_under_the_capped_gain():
     x = -np.linspace(0.5, 1.0, 50)
     lists = np.tile(labels, x.size), np.arange(x.size + 1) * labels.size
     few, many = (
-        rw.bounded(rw.ApproxNDCG(), method="distribution", orderings=n).mapped(x, *lists) for n in (5_000, 50_000)
+        rw.objectives.bounded(rw.objectives.ApproxNDCG(), method="distribution", orderings=n).mapped(x, *lists)
+        for n in (5_000, 50_000)
     )
     np.testing.assert_allclose(few, many, atol=0.02)
 
@@ -184,11 +194,11 @@ def test_favoured_orderings_lower_the_share_of_a_good_one():
     labels, scores = [1, 0, 1, 0, 0], [5.0, 4.0, 3.0, 2.0, 1.0]
     for metric in METRICS:
         values = [
-            -rw.bounded(sharp(metric), method="distribution", favour=favour)(scores, labels, [0, 5]).value[0]
+            -rw.objectives.bounded(sharp(metric), method="distribution", favour=favour)(scores, labels, [0, 5]).value[0]
             for favour in (1.0, 3.0, 9.0)
         ]
         assert values[0] > values[1] > values[2]
-    with pytest.raises(ValueError, match="favour must be .* got 0"):
+    with refusal(what="favour must be a number in (0, inf)", got="0"):
         rw.objective("bounded(smooth_ap, method=distribution, favour=0)")
 
 
@@ -196,21 +206,20 @@ def test_bounding_writes_nothing(tmp_path, monkeypatch):
     for name in ("HOME", "XDG_CACHE_HOME", "RANKWISE_CACHE"):
         monkeypatch.setenv(name, str(tmp_path))
     clear_caches()
-    rw.bounded(rw.SmoothRBP(), method="distribution")([0.0, 1.0, 2.0], [1, 0, 0], [0, 3])
+    rw.objectives.bounded(rw.objectives.SmoothRBP(), method="distribution")([0.0, 1.0, 2.0], [1, 0, 0], [0, 3])
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("inner", ["xendcg", "lambdarank", "stochastic(listnet)", "smooth_ap + smooth_rbp"])
 def test_only_metrics_can_be_bounded(inner):
-    with pytest.raises(ValueError, match=r"only a metric can be bounded: got .*Hint: use approx_ndcg, smooth_ap"):
+    with refusal(what="only a metric can be bounded", hint="use approx_ndcg, smooth_ap…"):
         rw.objective(f"bounded({inner})")
 
 
 def test_bad_settings():
-    with pytest.raises(ValueError, match="unknown method of bounding: got 'minmax'. Hint: did you mean 'min_max'"):
+    with refusal(what="unknown method of bounding", got="'minmax'", hint="did you mean 'min_max'"):
         rw.objective("bounded(smooth_ap, method=minmax)")
-    with pytest.raises(ValueError, match="bounded goes around an objective: got 3"):
-        rw.bounded(3)  # type: ignore[arg-type]
+    refuses(lambda: rw.objectives.bounded(3), what="bounded goes around an objective", got="3")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("method", METHODS[:3])
@@ -218,11 +227,11 @@ def test_bad_settings():
 def test_plrank_is_bounded_by_the_values_of_single_orderings(metric, method):
     # Scores so far apart that one order is certain: the expected reward is that order's, whatever is drawn.
     labels = np.array([2.0, 0.0, 1.0, 0.0])
-    inner = rw.PLRank(metric=metric, cutoff=3)
+    inner = rw.objectives.PLRank(metric=metric, cutoff=3)
     best, worst = np.array([300.0, 0.0, 200.0, 100.0]), np.array([0.0, 300.0, 100.0, 200.0])
     plain = np.array([-inner(s, labels, [0, 4], rw.Stream(0)).value[0] for s in (best, worst)])
     actual = np.array(
-        [-rw.bounded(inner, method=method)(s, labels, [0, 4], rw.Stream(0)).value[0] for s in (best, worst)]
+        [-rw.objectives.bounded(inner, method=method)(s, labels, [0, 4], rw.Stream(0)).value[0] for s in (best, worst)]
     )
     if method == "min_max":
         np.testing.assert_allclose(actual, [1.0, 0.0], atol=1e-9)
@@ -233,11 +242,13 @@ def test_plrank_is_bounded_by_the_values_of_single_orderings(metric, method):
 
 
 def test_rank_weights_in_any_order():
-    labels, inner = np.array([1.0, 0.0]), rw.PLRank(metric="precision", discounts=(0.2, 1.0, 0.5))
+    labels, inner = np.array([1.0, 0.0]), rw.objectives.PLRank(metric="precision", discounts=(0.2, 1.0, 0.5))
     seen = inner.orderings(labels, np.array([0, 2])).extremes()
     np.testing.assert_allclose([part[0] for part in seen], [0.2, 0.6, 1.0])
 
 
 def test_rewards_of_documents_have_no_bounds():
-    with pytest.raises(ValueError, match="cannot bound document_rewards"):
-        rw.bounded(rw.PLRank())([0.0, 1.0], [0, 1], [0, 2], rw.Stream(0), document_rewards=[1.0, 2.0])
+    with refusal(what="bounded(plrank) cannot bound document_rewards"):
+        rw.objectives.bounded(rw.objectives.PLRank())(
+            [0.0, 1.0], [0, 1], [0, 2], rw.Stream(0), document_rewards=[1.0, 2.0]
+        )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from tests.refusals import refusal
 
 SEEN = np.array([1.0, 0.5, 0.3, 0.2])  # how likely each place is looked at
 SCORES = np.array([0.2, 1.1, -0.4, 0.5])
@@ -77,16 +78,20 @@ def test_weights_inside_an_objective_are_biased_with_several_relevant_documents_
 def test_clipping_bounds_the_weights():
     weights = np.array([1.0, 2.0, 8.0, 4.0])
     labels = np.array([0.0, 1.0, 1.0, 1.0])
-    clipped = rw.clickwise(rw.RankNet(), clip=3.0)(SCORES, labels, [0, 4], document_weights=weights)
-    expected = rw.clickwise(rw.RankNet())(SCORES, labels, [0, 4], document_weights=np.minimum(weights, 3.0))
+    clipped = rw.objectives.clickwise(rw.objectives.RankNet(), clip=3.0)(
+        SCORES, labels, [0, 4], document_weights=weights
+    )
+    expected = rw.objectives.clickwise(rw.objectives.RankNet())(
+        SCORES, labels, [0, 4], document_weights=np.minimum(weights, 3.0)
+    )
     for one, other in zip(clipped, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_a_label_counts_clicks_and_lists_without_clicks_give_zeros():
     offsets = [0, 4, 8]
-    both = rw.clickwise(rw.LambdaRank())(np.tile(SCORES, 2), [0, 3, 0, 0, 0, 0, 0, 0], offsets)
-    once = rw.clickwise(rw.LambdaRank())(SCORES, [0, 1, 0, 0], [0, 4])
+    both = rw.objectives.clickwise(rw.objectives.LambdaRank())(np.tile(SCORES, 2), [0, 3, 0, 0, 0, 0, 0, 0], offsets)
+    once = rw.objectives.clickwise(rw.objectives.LambdaRank())(SCORES, [0, 1, 0, 0], [0, 4])
     np.testing.assert_allclose(both.gradient, np.concatenate((3 * once.gradient, np.zeros(4))))
     assert both.value[1] == 0.0
 
@@ -94,7 +99,7 @@ def test_a_label_counts_clicks_and_lists_without_clicks_give_zeros():
 def test_two_clicks_of_a_list_draw_different_numbers_and_batches_do_not_matter():
     data = rw.synthetic(n_queries=6, n_docs=5, seed=3)
     scores, clicks = data.features[:, 0].astype(float), (data.labels > 0).astype(float)
-    objective = rw.clickwise(rw.XENDCG())
+    objective = rw.objectives.clickwise(rw.objectives.XENDCG())
     stream = rw.Stream(1, query_ids=[f"q{n}" for n in range(6)])
     complete = objective(scores, clicks, data.offsets, stream)
     queries = np.array([4, 1])
@@ -104,15 +109,15 @@ def test_two_clicks_of_a_list_draw_different_numbers_and_batches_do_not_matter()
     np.testing.assert_array_equal(actual.value, complete.value[queries])
     np.testing.assert_array_equal(actual.gradient, complete.gradient[rows])
     # With one noise for both, the chances of the two documents of a list to come first would add up to 1.
-    noisy = rw.clickwise(rw.stochastic(rw.SoftmaxCE(), samples=1, scale=1.0))
+    noisy = rw.objectives.clickwise(rw.objectives.stochastic(rw.objectives.SoftmaxCE(), samples=1, scale=1.0))
     first, second = (noisy(np.zeros(2), labels, [0, 2], rw.Stream(5)).value[0] for labels in ([1, 0], [0, 1]))
     assert abs(np.exp(-first) + np.exp(-second) - 1.0) > 1e-6
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="a label is too large for a number of clicks: got 1e"):
-        rw.clickwise(rw.SoftmaxCE())(SCORES, [0, 1e12, 0, 0], [0, 4])
-    with pytest.raises(ValueError, match="clip must be a number"):
-        rw.clickwise(rw.SoftmaxCE(), clip=0.0)
-    with pytest.raises(ValueError, match="takes no document_rewards"):
-        rw.clickwise(rw.PLRank())(SCORES, [0, 1, 0, 0], [0, 4], document_rewards=SCORES)
+    with refusal(what="a label is too large for a number of clicks", got="1e…"):
+        rw.objectives.clickwise(rw.objectives.SoftmaxCE())(SCORES, [0, 1e12, 0, 0], [0, 4])
+    with refusal(what="clip must be a number in (0, inf)"):
+        rw.objectives.clickwise(rw.objectives.SoftmaxCE(), clip=0.0)
+    with refusal(what="clickwise(plrank) takes no document_rewards"):
+        rw.objectives.clickwise(rw.objectives.PLRank())(SCORES, [0, 1, 0, 0], [0, 4], document_rewards=SCORES)

@@ -10,6 +10,7 @@ import rankwise as rw
 from rankwise import threads
 from rankwise.metrics.exposure import group_shares
 from rankwise.metrics.gains import discounts
+from tests.refusals import refusal
 
 GROUPS: list[Any] = [["a", "b", "a", "b"], ["a", "b", "c", "b"], [-1, 7, -1, -1]]
 LABELS = np.array([0.0, 2.0, 1.0, 1.0])
@@ -57,10 +58,10 @@ def gradient_of(function, scores, step=1e-4):
 @pytest.mark.parametrize("groups", GROUPS, ids=str)
 def test_value_and_gradient_are_unbiased_against_listing_all_rankings(groups, merit, cutoff):
     repeats, weight = 20_000, 1.7
-    inner = rw.PLRank(cutoff=cutoff, samples=12)
+    inner = rw.objectives.PLRank(cutoff=cutoff, samples=12)
     offsets = np.arange(0, 4 * repeats + 1, 4)
     lists = np.tile(SCORES, repeats), np.tile(LABELS, repeats), offsets, rw.Stream(seed=3)
-    actual = rw.fair(inner, weight=weight, merit=merit)(*lists, groups=np.tile(groups, repeats))
+    actual = rw.objectives.fair(inner, weight=weight, merit=merit)(*lists, groups=np.tile(groups, repeats))
     plain = inner(*lists)  # draws the same
     value = actual.value - plain.value
     gradient = (actual.gradient - plain.gradient).reshape(repeats, 4)
@@ -77,7 +78,7 @@ def test_prices_from_the_rankings_that_are_priced_would_be_biased():
     repeats = 4000
     offsets = np.arange(0, 4 * repeats + 1, 4)
     shares = group_shares(np.tile(GROUPS[0], repeats), np.tile(LABELS, repeats), offsets)
-    drawn = rw.sample_rankings(np.tile(SCORES, repeats), offsets, rw.Stream(seed=1), samples=1)[0]
+    drawn = rw.objectives.sample_rankings(np.tile(SCORES, repeats), offsets, rw.Stream(seed=1), samples=1)[0]
     seen = np.zeros(4 * repeats)
     seen[drawn + np.repeat(offsets[:-1], 4)] = np.tile(discounts(4), repeats)
     exact = disparity(SCORES, LABELS, GROUPS[0], "equal", 4)
@@ -101,7 +102,7 @@ def lists(n_queries=30, seed=0):
 def test_a_weight_of_0_is_the_inner_objective_bit_for_bit(inner):
     scores, labels, offsets, groups = lists()
     plain = rw.objective(inner)(scores, labels, offsets, rw.Stream(2))
-    actual = rw.fair(rw.objective(inner), weight=0)(scores, labels, offsets, rw.Stream(2), groups=groups)
+    actual = rw.objectives.fair(rw.objective(inner), weight=0)(scores, labels, offsets, rw.Stream(2), groups=groups)
     for one, other in zip(actual, plain, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -113,29 +114,33 @@ def test_lists_of_one_group_or_one_with_merit_have_no_disparity():
         "proportional": (np.array([1.0, 0.0, 0.0, 0.0, 2.0, 0.0]), ["a", "b", "b", "a", "b", "a"]),
     }
     for merit, (labels, groups) in cases.items():
-        plain = rw.PLRank()(scores, labels, [0, 3, 6], rw.Stream(1))
-        actual = rw.fair(rw.PLRank(), weight=9.0, merit=merit)(scores, labels, [0, 3, 6], rw.Stream(1), groups=groups)
+        plain = rw.objectives.PLRank()(scores, labels, [0, 3, 6], rw.Stream(1))
+        actual = rw.objectives.fair(rw.objectives.PLRank(), weight=9.0, merit=merit)(
+            scores, labels, [0, 3, 6], rw.Stream(1), groups=groups
+        )
         for one, other in zip(actual, plain, strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 def test_the_curvature_of_the_disparity_is_the_size_of_its_gradient():
     scores, labels, offsets, groups = lists()
-    plain = rw.ListNet(newton="diagonal")(scores, labels, offsets)
-    actual = rw.fair(rw.ListNet(newton="diagonal"), weight=3.0)(scores, labels, offsets, rw.Stream(1), groups=groups)
+    plain = rw.objectives.ListNet(newton="diagonal")(scores, labels, offsets)
+    actual = rw.objectives.fair(rw.objectives.ListNet(newton="diagonal"), weight=3.0)(
+        scores, labels, offsets, rw.Stream(1), groups=groups
+    )
     np.testing.assert_allclose(actual.hessian - plain.hessian, np.abs(actual.gradient - plain.gradient), atol=1e-12)
     assert (actual.hessian >= 0.0).all()
     assert (actual.gradient != plain.gradient).any()
 
 
 def test_cutoff_and_samples_are_those_of_the_plrank_inside_unless_set():
-    inner = rw.PLRank(cutoff=3, samples=7, sampler="race", draws="antithetic")
-    for around in (inner, rw.stochastic(inner), 0.5 * rw.XENDCG() + 2.0 * inner):
-        exposing = rw.fair(around).exposing
+    inner = rw.objectives.PLRank(cutoff=3, samples=7, sampler="race", draws="antithetic")
+    for around in (inner, rw.objectives.stochastic(inner), 0.5 * rw.objectives.XENDCG() + 2.0 * inner):
+        exposing = rw.objectives.fair(around).exposing
         assert (exposing.cutoff, exposing.samples, exposing.sampler, exposing.draws) == (3, 7, "race", "antithetic")
-    exposing = rw.fair(inner, cutoff=9, samples=30).exposing
+    exposing = rw.objectives.fair(inner, cutoff=9, samples=30).exposing
     assert (exposing.cutoff, exposing.samples) == (9, 30)
-    assert rw.fair(rw.XENDCG()).exposing.cutoff == 10
+    assert rw.objectives.fair(rw.objectives.XENDCG()).exposing.cutoff == 10
 
 
 @pytest.mark.parametrize("text", ["fair(plrank(samples=20))", "2.0*fair(xendcg, merit=proportional) + listnet"])
@@ -167,26 +172,24 @@ def test_results_depend_on_ids_alone(text, monkeypatch):
 def test_a_loss_of_torch_takes_groups():
     torch = pytest.importorskip("torch")
     scores, labels, offsets, groups = lists(4)
-    expected = rw.fair(rw.PLRank())(scores, labels, offsets, rw.Stream(3), groups=groups)
+    expected = rw.objectives.fair(rw.objectives.PLRank())(scores, labels, offsets, rw.Stream(3), groups=groups)
     for column in (groups, torch.tensor(np.unique(groups, return_inverse=True)[1])):
         example = torch.tensor(scores, requires_grad=True)
-        loss = rw.torch_loss(rw.fair(rw.PLRank()), "sum")
+        loss = rw.torch_loss(rw.objectives.fair(rw.objectives.PLRank()), "sum")
         loss(example, torch.tensor(labels), torch.tensor(offsets), stream=rw.Stream(3), groups=column).backward()
         np.testing.assert_array_equal(example.grad.numpy(), expected.gradient)
 
 
 def test_errors_say_what_is_missing():
-    with pytest.raises(
-        ValueError, match=r"fair needs the group of every document: got data without groups. Hint: set groups="
-    ):
-        rw.fair(rw.PLRank())([0.0, 1.0], [0, 1], [0, 2], rw.Stream(0))
-    with pytest.raises(ValueError, match="listnet takes no groups. Hint: .*groups go to fair"):
-        rw.ListNet()([0.0, 1.0], [0, 1], [0, 2], groups=["a", "b"])
-    with pytest.raises(ValueError, match="takes no groups"):
-        (rw.ListNet() + rw.SoftmaxCE())([0.0, 1.0], [0, 1], [0, 2], groups=["a", "b"])
-    with pytest.raises(ValueError, match="groups must be one integer or string per document"):
-        rw.fair(rw.PLRank())([0.0, 1.0], [0, 1], [0, 2], rw.Stream(0), groups=["a"])
-    with pytest.raises(ValueError, match="unknown merit: got 'proportionl'. Hint: did you mean 'proportional'"):
+    with refusal(what="fair needs the group of every document", got="data without groups", hint="set groups=…"):
+        rw.objectives.fair(rw.objectives.PLRank())([0.0, 1.0], [0, 1], [0, 2], rw.Stream(0))
+    with refusal(what="listnet takes no groups", hint="…groups go to fair…"):
+        rw.objectives.ListNet()([0.0, 1.0], [0, 1], [0, 2], groups=["a", "b"])
+    with refusal(what="listnet takes no groups"):
+        (rw.objectives.ListNet() + rw.objectives.SoftmaxCE())([0.0, 1.0], [0, 1], [0, 2], groups=["a", "b"])
+    with refusal(what="groups must be one integer or string per document"):
+        rw.objectives.fair(rw.objectives.PLRank())([0.0, 1.0], [0, 1], [0, 2], rw.Stream(0), groups=["a"])
+    with refusal(what="unknown merit", got="'proportionl'", hint="did you mean 'proportional'"):
         rw.objective("fair(plrank, merit=proportionl)")
-    with pytest.raises(ValueError, match="draws random numbers and needs a stream"):
-        rw.fair(rw.ListNet())([0.0, 1.0], [0, 1], [0, 2], groups=["a", "b"])
+    with refusal(what="fair(listnet) draws random numbers and needs a stream"):
+        rw.objectives.fair(rw.objectives.ListNet())([0.0, 1.0], [0, 1], [0, 2], groups=["a", "b"])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.objectives.checks import differences
+from rankwise.statistics.objective_checks import differences
+from tests.refusals import refusal, refuses
 
 THETA = 1.0 / np.arange(1, 7)
 
@@ -57,20 +58,24 @@ def test_expected_clicks_return_the_curve_that_made_them():
     scores, positions = rng.normal(size=600), np.concatenate([rng.permutation(6) + 1 for _ in range(100)])
     chances = np.exp(scores) * THETA[positions - 1]
     clicks = chances / np.repeat(np.add.reduceat(chances, offsets[:-1]), 6)
-    objective = rw.positioned(rw.SoftmaxCE(), ridge=1e-9, tolerance=1e-9, steps=200)
+    objective = rw.objectives.positioned(rw.objectives.SoftmaxCE(), ridge=1e-9, tolerance=1e-9, steps=200)
     np.testing.assert_allclose(np.exp(objective.position_bias(scores, clicks, offsets, positions)), THETA, rtol=1e-6)
     actual = objective(scores, clicks, offsets, positions=positions)
     np.testing.assert_allclose(actual.gradient, 0.0, atol=1e-7)
-    assert np.abs(rw.SoftmaxCE()(scores, clicks, offsets).gradient).max() > 0.1
+    assert np.abs(rw.objectives.SoftmaxCE()(scores, clicks, offsets).gradient).max() > 0.1
 
 
 def test_one_position_is_the_inner_objective():
     scores, labels, offsets, positions = lists()
-    same = rw.positioned(rw.XENDCG())(scores, labels, offsets, rw.Stream(3), positions=np.full_like(positions, 4))
-    plain = rw.XENDCG()(scores, labels, offsets, rw.Stream(3).child("positioned"))
+    same = rw.objectives.positioned(rw.objectives.XENDCG())(
+        scores, labels, offsets, rw.Stream(3), positions=np.full_like(positions, 4)
+    )
+    plain = rw.objectives.XENDCG()(scores, labels, offsets, rw.Stream(3).child("positioned"))
     for one, other in zip(same, plain, strict=True):
         np.testing.assert_array_equal(one, other)
-    bias = rw.positioned(rw.SoftmaxCE()).position_bias(scores, labels, offsets, np.where(positions > 1, 4, positions))
+    bias = rw.objectives.positioned(rw.objectives.SoftmaxCE()).position_bias(
+        scores, labels, offsets, np.where(positions > 1, 4, positions)
+    )
     assert np.isnan(bias).tolist() == [False, True, True, False]
 
 
@@ -91,19 +96,18 @@ def test_a_loss_of_torch_takes_positions():
     example = torch.tensor(scores, requires_grad=True)
     loss = rw.torch_loss("positioned(softmax_ce)", "sum")
     loss(example, torch.tensor(labels), torch.tensor(offsets), positions=torch.tensor(positions)).backward()
-    expected = rw.positioned(rw.SoftmaxCE())(scores, labels, offsets, positions=positions)
+    expected = rw.objectives.positioned(rw.objectives.SoftmaxCE())(scores, labels, offsets, positions=positions)
     np.testing.assert_array_equal(example.grad.numpy(), expected.gradient)
 
 
 def test_errors_say_what_is_missing():
-    with pytest.raises(ValueError, match="positioned needs the position at which every document was shown.*position="):
-        rw.positioned(rw.SoftmaxCE())([0.0, 1.0], [0, 1], [0, 2])
-    with pytest.raises(ValueError, match="positions must be at least 1: got 0 at row 1"):
-        rw.positioned(rw.SoftmaxCE())([0.0, 1.0], [0, 1], [0, 2], positions=[1, 0])
-    with pytest.raises(ValueError, match="listnet takes no positions. Hint: .*positions go to positioned"):
-        rw.ListNet()([0.0, 1.0], [0, 1], [0, 2], positions=[1, 2])
-    with pytest.raises(ValueError, match="ridge"):
-        rw.objective("positioned(softmax_ce, ridge=0.0)")
+    with refusal(what="positioned needs the position at which every document was shown", hint="…position=…"):
+        rw.objectives.positioned(rw.objectives.SoftmaxCE())([0.0, 1.0], [0, 1], [0, 2])
+    with refusal(what="positions must be at least 1", got="0", where="row 1…"):
+        rw.objectives.positioned(rw.objectives.SoftmaxCE())([0.0, 1.0], [0, 1], [0, 2], positions=[1, 0])
+    with refusal(what="listnet takes no positions", hint="…positions go to positioned…"):
+        rw.objectives.ListNet()([0.0, 1.0], [0, 1], [0, 2], positions=[1, 2])
+    refuses(lambda: rw.objective("positioned(softmax_ce, ridge=0.0)"), about="…ridge…")
 
 
 # Training: production sorts by a feature that has nothing to do with relevance, and users look at the top.
@@ -117,7 +121,7 @@ def clicks() -> tuple[rw.RankingDataset, rw.RankingDataset]:
     data = rw.RankingDataset.from_sizes(features, labels, [12] * 300, query_ids=np.arange(300))
     shown, test = data.take(slice(0, 200)), data.take(slice(200, 300))
     logs = [
-        rw.simulate_clicks(
+        rw.clicks.simulate_clicks(
             shown.with_(query_ids=np.arange(200) + 1000 * number),
             model="position",
             ranker=shown.features[:, 1] + 0.5 * rng.normal(size=shown.n_docs),
@@ -160,7 +164,9 @@ def test_it_is_as_good_as_what_lightgbm_does_for_its_lambdarank(clicks: Any):
 def test_the_curve_is_read_after_training(clicks: Any):
     log, _ = clicks
     model = rw.LightGBMRanker("positioned(softmax_ce)", threads=1, **RANKERS["LightGBMRanker"]).fit(log)
-    bias = rw.positioned(rw.SoftmaxCE()).position_bias(model.predict(log), log.labels, log.offsets, log.positions)
+    bias = rw.objectives.positioned(rw.objectives.SoftmaxCE()).position_bias(
+        model.predict(log), log.labels, log.offsets, log.positions
+    )
     truth = -np.log(np.arange(1, 9))
     assert np.abs(bias - truth).max() < 0.5
     assert np.corrcoef(bias, truth)[0, 1] > 0.98

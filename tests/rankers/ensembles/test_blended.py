@@ -10,9 +10,10 @@ import pytest
 import rankwise as rw
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
+from rankwise.rankers.ensembles.blend_weights import choose_weights, score_deviation
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.weights import choose_weights, spread
 from rankwise.rankers.table import ranker_class
+from tests.refusals import refusal, refuses
 
 SMALL: dict[str, Any] = {"rounds": 8, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}
 NET: dict[str, Any] = {"hidden": (6,), "epochs": 12, "threads": 1, "device": "cpu", "learning_rate": 0.02}
@@ -79,9 +80,9 @@ def test_blend_scores_explains_and_is_saved_bit_for_bit(mixed, parts, tmp_path):
     assert loaded.out_of_fold_.interval == mixed.out_of_fold_.interval
     assert same(rw.load(loaded.save(tmp_path / "again")), mixed, valid)
     assert not any(path.suffix in (".pkl", ".pickle") for path in (tmp_path / "blend").iterdir())
-    with pytest.raises(AttributeError, match="net tells no importances"):
+    with refusal(AttributeError, what="a net tells no importances of features, nor does a blend with one"):
         _ = mixed.feature_importances_
-    with pytest.raises(ValueError, match=r"all its members are trees of one library: got blended\(lightgbm.*distilled"):
+    with refusal(what="…all its members are trees of one library", got="blended(lightgbm…", hint="…distilled…"):
         rw.export(mixed, tmp_path / "blend.onnx", "onnx")
 
 
@@ -109,7 +110,7 @@ def test_net_that_looks_at_whole_lists_is_told_of_them(parts):
     assert blend.needs_lists
     expected = sum(f * one.predict(valid) for f, one in zip(blend.weights_.factors, blend.members_, strict=True))
     np.testing.assert_allclose(blend.predict(valid), expected, rtol=1e-12)
-    with pytest.raises(ValueError, match="list"):
+    with refusal(what="a NeuralRanker looks at whole lists, and must know which documents belong together"):
         blend.predict(valid.features)
 
 
@@ -132,10 +133,10 @@ def test_what_a_blend_reports_is_of_rounds_and_weights_that_other_folds_chose(pa
         own, others = data.take(fold == number), fold != number
         rows = np.repeat(fold == number, data.sizes)
         # Weights were selected on the other fold alone.
-        scores = [bag.oof_scores_ / spread(bag.oof_scores_, data.offsets) for bag in bags]
+        scores = [bag.oof_scores_ / score_deviation(bag.oof_scores_, data.offsets) for bag in bags]
         weights = _selected(scores, data, others)
         parts_of = [bag.held_out_.cross_fitted[rows] for bag in bags]
-        blended = sum(w * one / spread(one, own.offsets) for w, one in zip(weights, parts_of, strict=True))
+        blended = sum(w * one / score_deviation(one, own.offsets) for w, one in zip(weights, parts_of, strict=True))
         expected[fold == number] = metric(blended, own.labels, own.offsets)
     np.testing.assert_allclose(blend.out_of_fold_["ndcg@10"], expected, rtol=1e-9)
 
@@ -163,14 +164,14 @@ def test_trained_bags_are_blended_without_training(parts):
     assert not fresh.__sklearn_is_fitted__()
     again = blend.__sklearn_clone__().fit(train, valid)
     assert same(again, whole, valid)
-    with pytest.raises(ValueError, match=r"a bag was trained on other data.*validation data that the bags"):
+    with refusal(what="a bag was trained on other data", hint="…validation data that the bags…"):
         rw.blended.of_fitted(bags, train)
     other = rw.bagged(ranker(seed=3), folds=2).fit(train, valid)
-    with pytest.raises(ValueError, match=r"must share their folds: got folds=2, repeats=1, seed=3 and .*fold_seed"):
+    with refusal(what="…must share their folds", got="folds=2, repeats=1, seed=3 and…", hint="…fold_seed"):
         rw.blended.of_fitted([bags[0], other], train, valid)
-    with pytest.raises(ValueError, match="not trained yet"):
+    with refusal(what="this bagged is not trained yet"):
         rw.blended.of_fitted([rw.bagged(ranker(), folds=2)], train, valid)
-    with pytest.raises(ValueError, match=r"only trained bags are blended without training: got LightGBMRanker"):
+    with refusal(what="only trained bags are blended without training", got="LightGBMRanker"):
         rw.blended.of_fitted([bags[0], ranker()], train, valid)
 
 
@@ -194,19 +195,17 @@ def test_resumed_blend_is_the_one_that_was_never_interrupted(parts, tmp_path):
             raise Killed
 
     with pytest.raises(Killed):
-        blend("kept").fit(train, valid, watch=kill)
-    with pytest.raises(FileExistsError, match="resume=True"):
-        blend("kept").fit(train, valid)
-    with pytest.raises(ValueError, match=r"holds another blend \(members differs\)"):
+        blend("kept").fit(train, valid, callback=kill)
+    refuses(lambda: blend("kept").fit(train, valid), FileExistsError, hint="…resume=True…")
+    with refusal(what="the folder holds another blend (members differs)"):
         blend("kept", leaves=3).fit(train, valid, resume=True)
     seen: list[int] = []
-    resumed = blend("kept").fit(train, valid, resume=True, watch=lambda done, _: seen.append(done))
+    resumed = blend("kept").fit(train, valid, resume=True, callback=lambda done, _: seen.append(done))
     assert seen[0] == 5  # neither the first member nor the first rounds of the second were trained again
     whole = blend("whole").fit(train, valid)
     assert same(resumed, whole, valid)
     assert np.array_equal(resumed.oof_scores_, whole.oof_scores_)
-    with pytest.raises(ValueError, match="resume needs a checkpoint"):
-        rw.blended([ranker()], folds=2).fit(train, resume=True)
+    refuses(lambda: rw.blended([ranker()], folds=2).fit(train, resume=True), what="resume needs a checkpoint")
 
 
 def test_interruption_ends_the_blend(parts):
@@ -217,7 +216,7 @@ def test_interruption_ends_the_blend(parts):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match=r"interrupted in member 1 of 2, lightgbm\(xendcg\)"):
-        rw.blended([ranker(), "a"], folds=2).fit(train, valid, watch=interrupt)
+        rw.blended([ranker(), "a"], folds=2).fit(train, valid, callback=interrupt)
 
 
 def test_processes_do_not_change_it(parts):
@@ -249,7 +248,7 @@ def test_blend_is_a_ranker_everywhere(parts):
     assert repr(copy) == repr(blend)
     copy.set_params(ranker_1__leaves=3, folds=3)
     assert (copy.get_params()["ranker_1__leaves"], copy.folds, inner.leaves) == (3, 3, 5)
-    blend.fit(train, measure={"other": valid})
+    blend.fit(train, eval_sets={"other": valid})
     assert not inner.__sklearn_is_fitted__()
     assert blend.history_["other ndcg@10"] == [pytest.approx(blend.score(valid))]
     assert len(rw.cross_validate(rw.blended([inner, "a"], folds=2), train, folds=2).models) == 2
@@ -272,12 +271,9 @@ def test_direction_of_a_feature_is_learned_without_its_own_fold(parts):
     crossed = FeatureRanker(0).cross_fit(half, fold)
     rows = np.repeat(fold, up.sizes) == 0
     assert np.array_equal(crossed.oof_scores_[rows], -up.features[rows, 0])  # as the other fold says, and wrong here
-    with pytest.raises(ValueError, match="have no names"):
-        FeatureRanker("a").fit(up)
-    with pytest.raises(ValueError, match="feature"):
-        FeatureRanker(2).fit(up)
-    with pytest.raises(ValueError, match="cannot be ranked by a category"):
-        FeatureRanker(0).fit(up.with_(categorical=(0,)))
+    refuses(lambda: FeatureRanker("a").fit(up), what="the features of these data have no names")
+    refuses(lambda: FeatureRanker(2).fit(up), what="a column in feature must be smaller than the number of features")
+    refuses(lambda: FeatureRanker(0).fit(up.with_(categorical=(0,))), what="documents cannot be ranked by a category")
 
 
 def test_forged_weights_are_one_error(parts, tmp_path):
@@ -292,23 +288,18 @@ def test_forged_weights_are_one_error(parts, tmp_path):
 
 def test_errors_say_what_to_do(parts):
     train, valid = parts
-    with pytest.raises(ValueError, match="made of a list of rankers"):
-        rw.blended([])
-    with pytest.raises(ValueError, match="made of a list of rankers"):
-        rw.blended(ranker())
-    with pytest.raises(ValueError, match=r"bags of them, and features: got the class LightGBMRanker.*not trained yet"):
+    refuses(lambda: rw.blended([]), what="a blend is made of a list of rankers")
+    refuses(lambda: rw.blended(ranker()), what="a blend is made of a list of rankers")
+    with refusal(what="…bags of them, and features", got="the class LightGBMRanker", hint="…not trained yet…"):
         rw.blended([rw.LightGBMRanker])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match=r"must have its folds: got folds=3 and folds=2"):
+    with refusal(what="bags of a blend must have its folds", got="folds=3 and folds=2"):
         rw.blended([rw.bagged(ranker(), folds=3)], folds=2).fit(train)
-    with pytest.raises(ValueError, match=r"trained already: got LightGBMRanker.*of_fitted"):
+    with refusal(what="…trained already", got="LightGBMRanker", hint="…of_fitted"):
         rw.blended([ranker(rounds=1).fit(train)], folds=2).fit(train)
-    with pytest.raises(ValueError, match=r"feature.*'aa'"):
-        rw.blended([ranker(), "aa"], folds=2).fit(train)
-    with pytest.raises(ValueError, match=r"ranker inside blended.*ranker_3"):
+    refuses(lambda: rw.blended([ranker(), "aa"], folds=2).fit(train), what="unknown feature", got="'aa'")
+    with refusal(what="unknown ranker inside blended", got="'ranker_3'"):
         rw.blended([ranker(), "a"]).set_params(ranker_3__leaves=3)
-    with pytest.raises(ValueError, match="not trained yet"):
-        rw.blended([ranker()]).predict(valid)
-    with pytest.raises(ValueError, match="not trained yet"):
-        rw.blended([ranker()]).rank(valid)
-    with pytest.raises(ValueError, match="debias"):
+    refuses(lambda: rw.blended([ranker()]).predict(valid), what="this blended is not trained yet")
+    refuses(lambda: rw.blended([ranker()]).rank(valid), what="this blended is not trained yet")
+    with refusal(got="…debias…"):
         rw.blended([ranker(debias=True), "a"], folds=2).fit(train.with_(propensities=np.ones(train.n_docs)))

@@ -7,7 +7,8 @@ import torch
 import rankwise as rw
 from rankwise.metrics import metrics as find_metrics
 from rankwise.rankers.nets.inputs import NetScores
-from rankwise.rankers.training.validation import Measure, Measured, Validation
+from rankwise.rankers.training.validation import EvalMetrics, EvalSet, Validation
+from tests.refusals import refusal
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 
@@ -84,7 +85,7 @@ def test_clicks_and_functions_are_measured_by_the_cpu(lists):
     measure = Validation(clicks, find_metrics("ndcg@10"), debias=True)
     there = NetScores(torch.tensor(given, device=DEVICE))
     assert measure.on_device(there) == measure(given.astype(float))
-    highest = Measured(Measure(lists, lambda scores: {"highest": scores.max()}))
+    highest = EvalMetrics(EvalSet(lists, lambda scores: {"highest": scores.max()}))
     assert highest(there) == [given.max()]
 
 
@@ -93,5 +94,5 @@ def test_scores_that_are_not_finite_are_an_error_there_too(lists):
     for broken in (np.nan, np.inf):
         given = scores(lists, 0)
         given[7] = broken
-        with pytest.raises(ValueError, match="scores must be finite"):
+        with refusal(what="scores must be finite"):
             measure.on_device(NetScores(torch.tensor(given, device=DEVICE)))

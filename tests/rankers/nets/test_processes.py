@@ -41,7 +41,7 @@ def work(rank):
         model, seen = rw.NeuralRanker(OBJECTIVE, **SETTINGS | changes), []
         model.set_params(checkpoint=f"{folder}/run{number}", progress=not number)
         train, valid = parts()
-        model.fit(train, valid, watch=lambda epoch, history: seen.append(epoch))
+        model.fit(train, valid, callback=lambda epoch, history: seen.append(epoch))
         scores = model.predict(valid).tolist()
         told.append({"history": model.history_, "scores": scores, "best": model.best_round_, "seen": seen})
     with open(f"{folder}/{rank}.json", "w") as file:

@@ -143,8 +143,8 @@ def started(documents: Mapping[str, np.ndarray]) -> rw.RankingDataset:
     return numbers(documents).with_(init_scores=documents["init_scores"])
 
 
-def ratings() -> rw.Interactions:
-    return rw.synthetic_ratings(10, 14, n_ratings=6, seed=1)
+def ratings() -> rw.recommend.Interactions:
+    return rw.recommend.synthetic_ratings(10, 14, n_ratings=6, seed=1)
 
 
 def rated(documents: Mapping[str, np.ndarray]) -> rw.RankingDataset:
@@ -392,27 +392,27 @@ def own_of_lists():
 @kind("ratings")
 def factorization():
     settings: dict[str, Any] = {"factors": 2, "epochs": 2, "item_bias": True, "threads": 1, "device": "cpu"}
-    return rw.FactorizationRanker("softmax_ce", **settings).fit(ratings())
+    return rw.recommend.FactorizationRanker("softmax_ce", **settings).fit(ratings())
 
 
 @kind("ratings")
 def als():
-    return rw.ALS(factors=2, iterations=2).fit(ratings())
+    return rw.recommend.ALS(factors=2, iterations=2).fit(ratings())
 
 
 @kind("ratings")
 def ease():
-    return rw.EASE(regularization=3.0).fit(ratings())
+    return rw.recommend.EASE(regularization=3.0).fit(ratings())
 
 
 @kind("ratings")
 def knn():
-    return rw.ItemKNN(neighbours=3).fit(ratings())
+    return rw.recommend.ItemKNN(neighbours=3).fit(ratings())
 
 
 @kind("ratings")
 def popularity():
-    return rw.Popularity().fit(ratings())
+    return rw.recommend.Popularity().fit(ratings())
 
 
 @kind("texts")
@@ -471,7 +471,7 @@ def facts(scored: str, model: Any, documents: Mapping[str, np.ndarray]) -> dict[
     if scored == "texts":  # its repr is its folder
         told = {"objective": str(model.objective), "epochs": model.epochs_}
     elif scored == "ratings":
-        told["best"] = model.recommend(documents["users"], k=2).to_dict(as_series=False)["item"]
+        told["best"] = model.recommend(documents["users"], cutoff=2).to_dict(as_series=False)["item"]
     else:
         names += [
             "n_features_in_",

@@ -66,7 +66,7 @@ def main(kind: str, folder: Path, features: str = "dense") -> None:
     if features == "sparse":
         whole = whole.with_(features=csr_array(whole.features))
     if features == "on disk":
-        whole = rw.open_data(rw.write_parquet(whole, folder / "data.parquet"))
+        whole = rw.open_data(rw.data.write_parquet(whole, folder / "data.parquet"))
     data, valid, kept = whole.take(slice(0, 40)), whole.take(slice(40, 65)), folder / "kept"
     expected = {rounds: ranker(kind, rounds).fit(data, valid) for rounds in (1, 2, 3)}
     moments = -pressed_at(0, lambda: ranker(kind, 3, checkpoint=kept).fit(data, valid)).left

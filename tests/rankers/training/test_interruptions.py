@@ -31,7 +31,7 @@ def pressed(monkeypatch):
     """Press Ctrl-C while a metric is computed for the n-th time; all but NDCG are computed once before training."""
 
     def at(n):
-        calls, measure = [], RankMetric.__call__
+        calls, measure = [], RankMetric.of
 
         def interrupted(self, *arguments, **options):
             calls.append(self)
@@ -39,7 +39,7 @@ def pressed(monkeypatch):
                 raise KeyboardInterrupt
             return measure(self, *arguments, **options)
 
-        monkeypatch.setattr(RankMetric, "__call__", interrupted)
+        monkeypatch.setattr(RankMetric, "of", interrupted)
 
     return at
 
@@ -83,7 +83,7 @@ def test_by_the_one_who_watches(make, data, valid):
             raise KeyboardInterrupt
 
     with pytest.warns(RuntimeWarning, match="interrupted after (round|epoch) 3: the best model so far"):
-        model = make().fit(data, valid, watch=watch)
+        model = make().fit(data, valid, callback=watch)
     agrees(model, of_rounds(make, 3, data, valid), valid)
 
 
@@ -99,16 +99,16 @@ def test_while_a_checkpoint_is_written(make, data, valid, tmp_path, monkeypatch)
 @pytest.mark.parametrize("n", [1, 2, 4, 6])  # the third round ends a block of two
 def test_on_a_cluster(data, valid, tmp_path, pressed, monkeypatch, n):
     distributed = pytest.importorskip("distributed")
-    path = rw.write_parquet(data.with_(query_ids=np.arange(data.n_queries)), tmp_path / "train.parquet")
+    path = rw.data.write_parquet(data.with_(query_ids=np.arange(data.n_queries)), tmp_path / "train.parquet")
     settings: dict[str, Any] = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(memory_limit=0, **settings) as cluster, distributed.Client(cluster) as client:
         pressed(n)
         if n == 1:
             with pytest.raises(KeyboardInterrupt):
-                rw.dask.fit(RANKERS["lightgbm"](checkpoint_every=2), path, client=client, valid=valid)
+                rw.cluster.dask.fit(RANKERS["lightgbm"](checkpoint_every=2), path, client=client, valid=valid)
             return
         with pytest.warns(RuntimeWarning, match=f"interrupted after round {n - 1}: the best model so far"):
-            model = rw.dask.fit(RANKERS["lightgbm"](checkpoint_every=2), path, client=client, valid=valid)
+            model = rw.cluster.dask.fit(RANKERS["lightgbm"](checkpoint_every=2), path, client=client, valid=valid)
     monkeypatch.undo()
     expected = of_rounds(RANKERS["lightgbm"], n - 1, data, valid)
     assert (model.stopped_, model.best_round_) == ("interrupted", expected.best_round_)

@@ -11,12 +11,13 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.loop import Alone, Learner, Loop, State
-from rankwise.rankers.training.stopping import Exhausted, Stopping, nothing_learned
-from rankwise.rankers.training.validation import Measure, Measured, Validation
+from rankwise.rankers.training.loop import Learner, Loop, SingleProcess, State
+from rankwise.rankers.training.stopping import NothingLeftToLearn, Stopping, nothing_learned
+from rankwise.rankers.training.validation import EvalMetrics, EvalSet, Validation
 from rankwise.stream import Stream
 from tests.processes import HANG, environment
 from tests.rankers.training.pressing import pressed_at
+from tests.refusals import refusal
 
 # One query of a relevant document and another: the reciprocal rank is 1 where the first scores higher, and else 1/2.
 VALID = rw.RankingDataset.from_sizes([[1.0], [2.0]], [1, 0], [2])
@@ -27,14 +28,14 @@ class Counter(Learner[int]):
     """Learns to count: the model is the number of rounds, and ``values`` says what each round is worth."""
 
     def __init__(self, values, end=None) -> None:
-        self.values, self.end, self.processes = values, end, Alone()
+        self.values, self.end, self.processes = values, end, SingleProcess()
         self.rounds: list[int] = []
         self.count, self.restored = 0, 0
 
     def round(self, stream: Stream, weights=()) -> float | None:
         self.rounds.append(stream.round)
         if stream.round == self.end:
-            raise Exhausted("no split", lambda: nothing_learned(7, "nothing to count", "count something"))
+            raise NothingLeftToLearn("no split", lambda: nothing_learned(7, "nothing to count", "count something"))
         self.count += 1
         return 1.0 / self.count
 
@@ -76,7 +77,7 @@ def train(learner, state=None, best=None, checkpoint=None, reports=(), interrupt
         learner=learner,
         stream=Stream(1),
         stopping=Stopping(**rule),
-        measured=[Measured(Measure(VALID, VALIDATION))],
+        measured=[EvalMetrics(EvalSet(VALID, VALIDATION))],
         checkpoint=checkpoint,
         reports=reports,
     )
@@ -95,8 +96,8 @@ def test_rounds_are_counted_measured_and_the_best_is_restored():
 
 def test_other_data_are_measured_beside_the_validation_data_and_stop_nothing():
     both = [
-        Measured(Measure(VALID, VALIDATION)),
-        Measured(Measure(VALID, lambda scores: {"gap": scores[0]}), prefix="x "),
+        EvalMetrics(EvalSet(VALID, VALIDATION)),
+        EvalMetrics(EvalSet(VALID, lambda scores: {"gap": scores[0]}), prefix="x "),
     ]
     rule = Stopping(rounds=3, metrics=VALIDATION.names, patience=1)
     loop = Loop(learner=Counter([1, 0, 0]), stream=Stream(1), stopping=rule, measured=both)
@@ -114,7 +115,7 @@ def test_a_learner_that_has_no_more_to_learn():
     learner = Counter([0, 1, 0], end=3)
     state = train(learner)
     assert (state.done, state.best, state.stopped, learner.restored) == (3, 2, "no split", 2)
-    with pytest.raises(rw.NothingLearnedError, match="learned nothing from 7 queries: got nothing to count"):
+    with refusal(rw.errors.NothingLearnedError, what="…learned nothing from 7 queries", got="nothing to count"):
         train(Counter([], end=0))
 
 
@@ -147,7 +148,7 @@ def test_every_kind_of_ranker_is_stopped_by_its_callback(tmp_path):
             if round == rounds:
                 raise rw.StopTraining("enough")
 
-        model.fit(data, watch=watch)
+        model.fit(data, callback=watch)
         assert model.stopped_ == "enough"
         assert model.best_round_ <= rounds
         assert model.predict(data).size == data.n_docs
@@ -180,7 +181,7 @@ def test_rounds_count_on_from_an_older_model():
 
 
 def test_a_process_among_others_passes_an_interruption_on():
-    class Together(Alone):
+    class Together(SingleProcess):
         alone = False
 
     def press(state):

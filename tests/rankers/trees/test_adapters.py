@@ -11,6 +11,7 @@ import sklearn
 import xgboost as xgb
 
 import rankwise as rw
+from tests.refusals import refusal
 
 OBJECTIVES = ["xendcg", "lambdarank", "plrank(cutoff=5)"]
 LGB: dict[str, Any] = {
@@ -39,28 +40,30 @@ def rows(data: rw.RankingDataset) -> Any:
 @pytest.mark.parametrize("text", OBJECTIVES)
 def test_an_estimator_of_lightgbm_trains_the_model_of_our_ranker(text, data):
     ours = rw.LightGBMRanker(text, **SAME).fit(data)
-    theirs = lgb.LGBMRanker(objective=rw.lightgbm_objective(text, seed=4, query_ids=data.query_ids), **LGB)
+    theirs = lgb.LGBMRanker(objective=rw.objectives.lightgbm_objective(text, seed=4, query_ids=data.query_ids), **LGB)
     theirs.fit(data.features, data.labels, group=data.sizes, sample_weight=rows(data))
     np.testing.assert_array_equal(theirs.predict(data.features), ours.predict(data))
     own = lgb.Dataset(data.features, data.labels, group=data.sizes, weight=rows(data))
-    params = {"objective": rw.lightgbm_objective(text, seed=4, query_ids=data.query_ids), **LGB}
+    params = {"objective": rw.objectives.lightgbm_objective(text, seed=4, query_ids=data.query_ids), **LGB}
     np.testing.assert_array_equal(lgb.train(params, own).predict(data.features), ours.predict(data))
 
 
 def test_columns_of_documents_go_to_the_objective(data):
     groups = np.random.default_rng(1).choice(["a", "b"], data.n_docs)
     ours = rw.LightGBMRanker("fair(plrank(samples=20))", **SAME).fit(data.with_(groups=groups))
-    objective = rw.lightgbm_objective("fair(plrank(samples=20))", seed=4, query_ids=data.query_ids, groups=groups)
+    objective = rw.objectives.lightgbm_objective(
+        "fair(plrank(samples=20))", seed=4, query_ids=data.query_ids, groups=groups
+    )
     own = lgb.Dataset(data.features, data.labels, group=data.sizes, weight=rows(data))
     theirs = lgb.train({"objective": objective, **LGB}, own)
     np.testing.assert_array_equal(theirs.predict(data.features), ours.predict(data))
     matrix = xgb.DMatrix(data.features, data.labels, group=data.sizes, weight=data.weights, nthread=1)
     scores = np.arange(data.n_docs, dtype=np.float32) % 7
-    fair, plain = (rw.xgboost_objective(*one, **how)(scores, matrix)[0] for one, how in (
+    fair, plain = (rw.objectives.xgboost_objective(*one, **how)(scores, matrix)[0] for one, how in (
         (("fair(plrank(samples=20))",), {"groups": groups}), (("plrank(samples=20)",), {})))  # fmt: skip
     assert (fair != plain).any()
-    with pytest.raises(ValueError, match="fair needs the group of every document"):
-        rw.xgboost_objective("fair(plrank)")(scores, matrix)
+    with refusal(what="fair needs the group of every document"):
+        rw.objectives.xgboost_objective("fair(plrank)")(scores, matrix)
 
 
 @pytest.mark.parametrize("text", OBJECTIVES)
@@ -79,12 +82,12 @@ def test_xgboosts_own_loop_trains_the_model_of_our_ranker(text, data):
         "nthread": 1,
     }
     own = xgb.DMatrix(data.features, data.labels, group=data.sizes, weight=data.weights, nthread=1)
-    objective = rw.xgboost_objective(text, seed=4, query_ids=data.query_ids)
+    objective = rw.objectives.xgboost_objective(text, seed=4, query_ids=data.query_ids)
     theirs = xgb.train(params, own, num_boost_round=12, obj=objective)
     np.testing.assert_allclose(theirs.predict(xgb.DMatrix(data.features)), ours.predict(data), rtol=1e-4, atol=1e-4)
-    raw = rw.xgboost_objective(text, seed=4, query_ids=data.query_ids, relative=False)
+    raw = rw.objectives.xgboost_objective(text, seed=4, query_ids=data.query_ids, relative=False)
     scores = np.zeros(data.n_docs, np.float32)
-    again = rw.xgboost_objective(text, seed=4, query_ids=data.query_ids)
+    again = rw.objectives.xgboost_objective(text, seed=4, query_ids=data.query_ids)
     (gradient, hessian), (numerator, mean_one) = raw(scores, own), again(scores, own)
     assert np.abs(mean_one).mean(dtype=np.float64) == pytest.approx(1.0, rel=1e-6)
     np.testing.assert_allclose(numerator / mean_one, gradient / hessian, rtol=1e-5)
@@ -95,7 +98,7 @@ def test_a_loss_times_a_constant_grows_the_same_trees_in_xgboosts_own_loop():
     own = xgb.DMatrix(data.features, data.labels, group=data.sizes, nthread=1)
     params = {"disable_default_eval_metric": 1, "nthread": 1}
     plain, scaled = (
-        xgb.train(params, own, num_boost_round=5, obj=rw.xgboost_objective(text)).predict(own)
+        xgb.train(params, own, num_boost_round=5, obj=rw.objectives.xgboost_objective(text)).predict(own)
         for text in ("lambdarank", "0.0078125*lambdarank")
     )
     np.testing.assert_array_equal(plain, scaled)
@@ -103,7 +106,7 @@ def test_a_loss_times_a_constant_grows_the_same_trees_in_xgboosts_own_loop():
 
 def test_an_estimator_that_is_trained_again_draws_the_same():
     data = rw.synthetic(n_queries=20, n_docs=15, n_features=8, seed=3)
-    model = lgb.LGBMRanker(objective=rw.lightgbm_objective("xendcg"), **LGB)
+    model = lgb.LGBMRanker(objective=rw.objectives.lightgbm_objective("xendcg"), **LGB)
     first = model.fit(data.features, data.labels, group=data.sizes).predict(data.features)
     again = model.fit(data.features, data.labels, group=data.sizes).predict(data.features)
     np.testing.assert_array_equal(first, again)
@@ -114,7 +117,7 @@ def test_an_estimator_that_is_trained_again_draws_the_same():
 def test_what_travels_to_workers_survives_the_way():
     data = rw.synthetic(n_queries=10, n_docs=15, n_features=8, seed=3)
     scores = np.zeros(data.n_docs)
-    for made in (rw.lightgbm_objective("xendcg", seed=1), rw.lightgbm_metric("ndcg@5")):
+    for made in (rw.objectives.lightgbm_objective("xendcg", seed=1), rw.metrics.lightgbm_metric("ndcg@5")):
         here = copy.deepcopy(made)(data.labels, scores, None, data.sizes)
         there = pickle.loads(pickle.dumps(made))(data.labels, scores, None, data.sizes)  # noqa: S301
         np.testing.assert_array_equal(here[1], there[1])
@@ -122,7 +125,7 @@ def test_what_travels_to_workers_survives_the_way():
 
 def test_a_metric_in_an_estimator_of_lightgbm(data):
     seen: dict[str, Any] = {}
-    model = lgb.LGBMRanker(objective=rw.lightgbm_objective("xendcg"), **LGB | {"metric": "None"})
+    model = lgb.LGBMRanker(objective=rw.objectives.lightgbm_objective("xendcg"), **LGB | {"metric": "None"})
     model.fit(
         data.features,
         data.labels,
@@ -132,7 +135,7 @@ def test_a_metric_in_an_estimator_of_lightgbm(data):
         eval_y=data.labels,
         eval_group=[data.sizes],
         eval_sample_weight=None if data.weights is None else [rows(data)],
-        eval_metric=rw.lightgbm_metric("ndcg@5"),
+        eval_metric=rw.metrics.lightgbm_metric("ndcg@5"),
         callbacks=[lgb.record_evaluation(seen)],
     )
     (found,) = seen.values()
@@ -142,12 +145,12 @@ def test_a_metric_in_an_estimator_of_lightgbm(data):
 
 def test_errors_say_what_does_work():
     data = rw.synthetic(n_queries=5, n_docs=15, n_features=8, seed=3)
-    with pytest.raises(ValueError, match=r"no groups.*Hint: pass group=.*LGBMRanker"):
-        lgb.LGBMRegressor(objective=rw.lightgbm_objective("xendcg"), **LGB).fit(data.features, data.labels)
-    with pytest.raises(ValueError, match=r"nothing about queries.*Hint: pass it to xgb\.train.*rw\.XGBoostRanker"):
-        xgb.XGBRegressor(objective=rw.xgboost_objective("xendcg"), n_jobs=1).fit(data.features, data.labels)
-    with pytest.raises(ValueError, match=r"one list at a time.*Hint: pass it to xgb\.train\(custom_metric"):
-        xgb.XGBRanker(eval_metric=rw.xgboost_metric("ndcg@5"), n_jobs=1).fit(
+    with refusal(what="the data set has no groups", hint="pass group=…LGBMRanker"):
+        lgb.LGBMRegressor(objective=rw.objectives.lightgbm_objective("xendcg"), **LGB).fit(data.features, data.labels)
+    with refusal(what="…nothing about queries", hint="pass it to xgb.train…rw.XGBoostRanker…"):
+        xgb.XGBRegressor(objective=rw.objectives.xgboost_objective("xendcg"), n_jobs=1).fit(data.features, data.labels)
+    with refusal(what="…one list at a time…", hint="pass it to xgb.train(custom_metric…"):
+        xgb.XGBRanker(eval_metric=rw.metrics.xgboost_metric("ndcg@5"), n_jobs=1).fit(
             data.features,
             data.labels,
             group=data.sizes,

@@ -12,6 +12,7 @@ import pytest
 import rankwise as rw
 from rankwise.data.disk import mapped as disk
 from rankwise.rankers.trees.xgboost import data as external
+from tests.refusals import refusal
 
 RANKERS = (rw.LightGBMRanker, rw.XGBoostRanker)
 SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "patience": None}
@@ -25,7 +26,9 @@ def small_blocks(monkeypatch):
 
 @pytest.fixture
 def stored(data, tmp_path):
-    return rw.write_parquet(data.with_(query_ids=[f"q{n}" for n in range(data.n_queries)]), tmp_path / "train.parquet")
+    return rw.data.write_parquet(
+        data.with_(query_ids=[f"q{n}" for n in range(data.n_queries)]), tmp_path / "train.parquet"
+    )
 
 
 def place(data):
@@ -49,14 +52,14 @@ def test_parquet_opened_is_parquet_read(stored, small_blocks):
 
 
 def test_names_that_the_data_did_not_have_are_not_made_up(data, tmp_path):
-    path = rw.write_parquet(data.with_(query_ids=None, feature_names=None), tmp_path / "train.parquet")
+    path = rw.data.write_parquet(data.with_(query_ids=None, feature_names=None), tmp_path / "train.parquet")
     opened = rw.open_data(path)
     assert opened.query_ids is None
     assert opened.feature_names is None
 
 
 def test_a_folder_with_categories_and_weights(data, tmp_path, small_blocks):
-    frame = rw.to_frame(data).with_columns(
+    frame = rw.data.to_frame(data).with_columns(
         pl.col("qid").cast(pl.String),
         pl.lit(2.0).alias("weight"),
         pl.Series("kind", ["a", "b"] * (data.n_docs // 2) + ["a"] * (data.n_docs % 2), pl.Enum(["b", "a"])),
@@ -81,7 +84,7 @@ def test_a_skipped_line_adds_no_columns(tmp_path):
 def test_the_copy_is_made_once_and_again_when_the_source_changes(stored, tmp_path, data):
     first = rw.open_data(stored, folder=tmp_path / "copies")
     assert place(rw.open_data(stored, folder=tmp_path / "copies")) == place(first)
-    rw.write_parquet(data.take(slice(0, 10)), stored, force=True)
+    rw.data.write_parquet(data.take(slice(0, 10)), stored, force=True)
     assert rw.open_data(stored, folder=tmp_path / "copies").n_queries == 10
 
 
@@ -95,7 +98,7 @@ def test_neighbouring_queries_stay_on_disk_and_others_come_into_memory(stored):
 
 def test_no_room_says_where(stored, tmp_path):
     (tmp_path / "taken").write_text("")
-    with pytest.raises(OSError, match="could not be copied to .*taken.*set folder=… to one with enough space"):
+    with refusal(OSError, what="…could not be copied to …taken…", hint="set folder=… to one with enough space"):
         rw.open_data(stored, folder=tmp_path / "taken" / "inside")
 
 
@@ -160,13 +163,13 @@ def test_xgboost_reads_from_folders_of_any_name(data, tmp_path, monkeypatch):
     (tmp_path / "links").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "links"))
     (tmp_path / "größe 大").mkdir()
-    stored = rw.write_parquet(data, tmp_path / "größe 大" / "train.parquet")
+    stored = rw.data.write_parquet(data, tmp_path / "größe 大" / "train.parquet")
     opened = rw.open_data(stored)
     np.testing.assert_array_equal(rw.XGBoostRanker("xendcg", **SMALL).fit(opened, opened).predict(data), expected)
     assert not list((tmp_path / "links").iterdir())
     assert not list(place(opened).parent.glob("rankwise-*"))
     monkeypatch.setattr("tempfile.tempdir", str(stored.parent))
-    with pytest.raises(ValueError, match="through an ASCII path alone.*größe 大.*TMPDIR"):
+    with refusal(what="XGBoost reads features from disk through an ASCII path alone", got="…größe 大", hint="…TMPDIR…"):
         rw.XGBoostRanker("xendcg", **SMALL).fit(opened)
     assert not list(place(opened).parent.glob("rankwise-*"))
 
@@ -210,8 +213,9 @@ def test_where_bins_lie_is_for_features_on_disk_and_a_gpu(stored, data, gpu):
         {"cache_host_ratio": 1.0, "tree_method": "approx"},
     )
     for settings in refused:
-        with pytest.raises(
-            ValueError, match="for features on disk and trees on a GPU.*set device='cuda' and pass data of rw.open_data"
+        with refusal(
+            what="cache_host_ratio and min_cache_page_bytes are for features on disk and trees on a GPU",
+            hint="set device='cuda' and pass data of rw.open_data…",
         ):
             rw.XGBoostRanker("xendcg", **SMALL, **gpu, **settings).fit(data)
 
@@ -297,6 +301,6 @@ def test_xgboosts_own_file_lies_elsewhere_where_the_copy_is_read_only(tmp_path):
 def test_lightgbm_does_not_warn_of_the_sample_that_is_its_default_here(tmp_path, capfd):
     labels = np.tile([1.0, 0.0, 0.0, 0.0], 65_000)  # of so many documents 50,000 would be less than a fifth
     data = rw.RankingDataset(labels[::-1, None], labels, np.arange(0, labels.size + 1, 2000))
-    opened = rw.open_data(rw.write_parquet(data, tmp_path / "train.parquet"))
+    opened = rw.open_data(rw.data.write_parquet(data, tmp_path / "train.parquet"))
     rw.LightGBMRanker("softmax_ce", rounds=1, leaves=2, threads=1).fit(opened)
     assert "bin_construct_sample_cnt" not in "".join(capfd.readouterr())

@@ -154,7 +154,7 @@ def evaluate(
         raise check.error("--calibration-label is of --calibration", hint="add --calibration")
     if measuring.judge is not None:
         measuring.reject({"--per-query": per_query, "--calibration": calibration})
-        _judged(rankings, measuring, output, running, confidence=level)
+        _judged(rankings, measuring, output, running, level=level)
         return
     evaluations = _evaluations(rankings, measuring, reading, running, level, exposure_cutoff)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | measuring.described()
@@ -213,7 +213,7 @@ def compare(
     running.free(output, outputs.TABLES)
     running.free(plot, outputs.PICTURES)
     running.free(report, outputs.PAGES)
-    tests: Keywords = {"baseline": baseline, "alpha": 1.0 - level, "correction": correction}
+    tests: Keywords = {"baseline": baseline, "level": level, "correction": correction}
     if measuring.judge is not None or sampled is not None:
         beside = {"--plot": plot, "--report": report, "--paired-test": test != "fisher", "--format": format != "text"}
         measuring.reject(beside)
@@ -247,7 +247,7 @@ def _judged(words: list[str], measuring: Measuring, output: Path | None, running
     from rankwise.evaluation.judged import evaluate_judged
 
     rankings = [inputs.file(word) for word in words]
-    runs = [rw.read_run(path) for _, path in rankings]
+    runs = [rw.trec.read_run(path) for _, path in rankings]
     names = inputs.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
     estimate: Callable[..., JudgedEvaluation] = rw.compare if "baseline" in settings else evaluate_judged
     systems, metrics = dict(zip(names, runs, strict=True)), [*measuring.metrics.values()]
@@ -262,12 +262,12 @@ def _evaluations(
     words: list[str], measuring: Measuring, reading: Reading, running: Running, level: float, cutoff: int | None = None
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
-    from rankwise.data.compressed import shown
-    from rankwise.evaluation.rankings import columns_to_rank, read_ranking
+    from rankwise.data.file_formats import shown
+    from rankwise.evaluation.score_files import columns_to_rank, read_ranking
 
     qrels = measuring.qrels
     if qrels is None and (results := _stored(words, measuring, reading)) is not None:
-        return {name: replace(one, confidence=level, seed=running.seed) for name, one in results.items()}
+        return {name: replace(one, level=level, seed=running.seed) for name, one in results.items()}
     rankings = [inputs.file(word) for word in (words if qrels else words[1:])]
     if not rankings:
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
@@ -276,14 +276,14 @@ def _evaluations(
     if not qrels:
         inputs.names([(name, path, "") for name, path in rankings])  # complains before the work begins
     how: Keywords = {"policy": measuring.policy, "samples": measuring.samples, "exposure_cutoff": cutoff}
-    how |= {"confidence": level, "seed": running.seed}
+    how |= {"level": level, "seed": running.seed}
     models = {path: rw.load(path) for _, path in rankings if path.is_dir()}
     evaluations, tags = [], []
     with running.steps(len(rankings) + (not qrels)) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
-            aspects = any(getattr(one, "reads_aspects", False) for one in measuring.metrics.values())
-            by = rw.read_qrels(qrels, aspects=aspects)  # once, for all runs
+            aspects = any(name.startswith("more_labels") for one in measuring.metrics.values() for name in one.reads)
+            by = rw.trec.read_qrels(qrels, aspects=aspects)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.arguments.keys()
@@ -308,10 +308,10 @@ def _evaluations(
 
 def _stored(words: Sequence[str], measuring: Measuring, reading: Reading) -> "dict[str, Evaluation] | None":
     """Read what ``cross-validate`` or ``--per-query`` wrote, where the command line names that; None if it does not."""
-    from rankwise.evaluation import stored
+    from rankwise.evaluation import evaluation_files
 
     paths = [Path(word.partition("=")[2] or word) for word in words]
-    ready = [stored.is_evaluation(path) for path in paths]
+    ready = [evaluation_files.is_evaluation(path) for path in paths]
     if not any(ready):
         return None
     if not all(ready):
@@ -323,7 +323,7 @@ def _stored(words: Sequence[str], measuring: Measuring, reading: Reading) -> "di
     for word, value in (beside | {"--policy": measuring.policy}).items():
         if value:
             raise check.error("results hold the values of metrics already", got=word, hint=f"leave {word} out")
-    evaluations = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
+    evaluations = {name: evaluation_files.read_evaluation(path) for name, path in inputs.named(words).items()}
     if tuple(measuring.words) == DEFAULT_METRICS:
         return evaluations
     requested = list(map(str, measuring.metrics.values()))

@@ -21,7 +21,7 @@ def interleave(
     bias: Annotated[
         Path | None, "With --credit debiased: the position bias that 'rankwise clicks propensities' wrote."
     ] = None,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.interleaving]})],
+    settings: Annotated[Keywords, Of(lambda: {"": [rw.judging.interleaving]})],
     plot: arguments.Plot = None,
     running: Annotated[Running, But("threads", "progress")],
 ) -> None:
@@ -39,7 +39,7 @@ def interleave(
     if set(runs) not in (set(), {"a", "b"}):
         raise check.error("rankings to compare are a=RUN and b=RUN", got=", ".join(runs))
     curve = None if bias is None else rw.clicks.read_bias(bias)
-    result = rw.interleaving(log, runs.get("a"), runs.get("b"), bias=curve, **settings)
+    result = rw.judging.interleaving(log, runs.get("a"), runs.get("b"), bias=curve, **settings)
     if plot is not None:
         result.plot(plot, force=running.force)
     names = ("preference", "interval", "e_value", "decided", "dependent", "sentence", "notes")

@@ -84,11 +84,11 @@ def report(
     rankwise report results/2021-table1 --output report --force
     """
     from rankwise.experiments.results import Results
-    from rankwise.report.write import FILES, ready, write_report
+    from rankwise.report.write import FILES, check_report_target, write_report
 
     beside = results.with_suffix("") if results.is_file() else results
     folder = beside if output is None else output
-    ready(folder, force=running.force)
+    check_report_target(folder, force=running.force)
     searches = {name: _search(path) for name, path in tuning.items()}
     loaded = Results.read(results)
     with running.steps(None) as bar:

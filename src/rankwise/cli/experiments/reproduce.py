@@ -66,12 +66,14 @@ def reproduce(
     if list_ or name is None:
         _list(running)
         return
-    from rankwise.experiments.reproduce import described, results_folder
+    from rankwise.experiments.reproduce import experiment_spec, results_folder
     from rankwise.experiments.running import live
     from rankwise.experiments.running import run as engine
 
     changes = {**set_, "data": data, "trials": trials, "columns": reading.arguments or None}
-    spec = described(name, quick=quick, changes={key: value for key, value in changes.items() if value is not None})
+    spec = experiment_spec(
+        name, quick=quick, changes={key: value for key, value in changes.items() if value is not None}
+    )
     folder = output or results_folder(spec, quick=quick)
     command = " ".join(["rankwise", *map(shlex.quote, map(check.shown, sys.argv[1:]))])
     if estimate:

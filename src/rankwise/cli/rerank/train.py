@@ -54,9 +54,9 @@ def train(
     text_options.installed()
     running = running.free_model(output, resume=resume)
     if "checkpoint" in settings:
-        from rankwise.rankers.training.resume import ready
+        from rankwise.rankers.training.resume import check_checkpoint_target
 
-        ready(settings["checkpoint"], resume=resume)
+        check_checkpoint_target(settings["checkpoint"], resume=resume)
     inputs.readable(objective, settings.get("metrics", ()))
     reranker = _reranker(model, settings | ({} if objective is None else {"objective": objective}), set_)
     with running.steps(3) as bar:

@@ -44,11 +44,11 @@ def auto(
     if study is not None:
         from rankwise.model_selection.auto.store import workspace
 
-        workspace(study, {}).ready(resume=True)
+        workspace(study, {}).check_target(resume=True)
         if study.resolve() == output.resolve():
             raise check.error("the search needs a folder of its own", got=str(study), hint="name another --checkpoint")
     from rankwise.data import leakage
-    from rankwise.rankers import inputs as aligning
+    from rankwise.rankers import fit_arguments as aligning
 
     if running.json:
         settings.setdefault("progress", False)

@@ -46,7 +46,7 @@ def cross_validate(
     rankwise cross-validate mq2008 --folds 5 --ranker neural -o results
     """
     from rankwise.data.reading import is_set
-    from rankwise.evaluation.stored import FILE
+    from rankwise.evaluation.evaluation_files import FILE
     from rankwise.rankers.expressions import objective_of
 
     check.free_path(output, force=running.force)
@@ -64,7 +64,7 @@ def cross_validate(
     output.mkdir(parents=True, exist_ok=True)
     for number, one in enumerate(result.models, 1):
         one.save(output / f"fold-{number}", force=running.force)
-    rw.write_evaluation(result, output / FILE, force=running.force)
+    rw.results.write_evaluation(result, output / FILE, force=running.force)
     with files.replacing(output / SCORES, force=running.force) as new, new.open("wb") as out:
         np.save(out, result.scores if pooled is None else pooled.unsorted(result.scores), allow_pickle=False)
     means = {name: column.tolist() for name, column in result.fold_means.items()}

@@ -61,7 +61,7 @@ def objectives(*, running: Annotated[Running, Only("json")]) -> None:
     rankwise objectives
     rankwise objectives --json
     """
-    from rankwise.objectives.listing import entries, registered
+    from rankwise.objectives.catalogue import entries, registered
 
     every = [*entries(), *registered()]
     rows = tuple((e.name, e.description, e.paper, e.hessian(), e.defaults()) for e in every)

@@ -59,7 +59,7 @@ def build(
     """
     from rankwise.model_selection.result import read_parameters
     from rankwise.rankers import expressions
-    from rankwise.rankers.table import RECOMMENDERS, built, expression_class, ranker_class
+    from rankwise.rankers.table import RECOMMENDERS, build_ranker, expression_class, ranker_class
 
     name, saved = (None, {}) if params is None else read_parameters(params)
     if "metrics" in saved:
@@ -92,7 +92,7 @@ def build(
         raise check.error("--objective and an expression with one do not go together", got=str(text), hint=hint)
     if saved:
         with check.naming(params):
-            built(single.name, saved)
+            build_ranker(single.name, saved)
     beneath = saved | settings | native | ({} if objective is None else {"objective": objective})
     if is_written:
         beneath.pop("objective", None)

@@ -66,21 +66,21 @@ def serve(
     """
     for module in ("orjson", "prometheus_client", "starlette", "uvicorn"):
         check.installed(module, "serve")
-    from rankwise.evaluation.rankings import columns_to_rank
-    from rankwise.serving import feature_log, requests, server
+    from rankwise.evaluation.score_files import columns_to_rank
+    from rankwise.serving import feature_log, request_parsing, server
 
     folders = inputs.named(models)
     production = check.choice("production", production or next(iter(folders)), folders)
     check.choice("log_level", log_level, server.LEVELS)
-    logged = None if log_features is None else feature_log.FeatureLog(log_features, sample).ready()
+    logged = None if log_features is None else feature_log.FeatureLog(log_features, sample).check_target()
     queries = []
     if examples is not None:
         columns = columns_to_rank(rw.load(folder) for folder in folders.values())
-        queries = requests.examples(reading.data(examples, tables=columns | {"to_score": True}))
+        queries = request_parsing.examples(reading.data(examples, tables=columns | {"to_score": True}))
     settings = server.Settings(
         folders,
         production,
-        requests.RequestLimits(documents=max_documents, megabytes=max_megabytes, seconds=timeout),
+        request_parsing.RequestLimits(documents=max_documents, megabytes=max_megabytes, seconds=timeout),
         queries,
         server.hosts(host, host_name or []),
         logged,

@@ -50,11 +50,11 @@ def train(
     running = running.free_model(output, resume=resume)
     running.free(plot, outputs.PICTURES)
     from rankwise.data.reading import is_set
-    from rankwise.rankers.training.resume import ready
+    from rankwise.rankers.training.resume import check_checkpoint_target
 
     model = rankers.build(ranker, objective, settings, set_, params, members)
     if "checkpoint" in settings and not model.weighs:
-        ready(settings["checkpoint"], resume=resume)
+        check_checkpoint_target(settings["checkpoint"], resume=resume)
     dask = None if model.pools else members.get("dask")
     if plot is not None and model.weighs:
         raise check.error("a blend has no learning curve", got=f"--plot {plot}", hint="leave --plot out")
@@ -152,4 +152,4 @@ def _fit_on_cluster(
     distributed: Any = check.optional("distributed", "dask")
     with distributed.Client(address, timeout=30, set_as_default=False) as client:
         columns = {name: value for name, value in reading.arguments.items() if name != "format"}
-        rw.dask.fit(model, data, client=client, valid=valid, resume=resume, **columns)
+        rw.cluster.dask.fit(model, data, client=client, valid=valid, resume=resume, **columns)

@@ -47,7 +47,7 @@ def tune(
     rankwise tune train.txt --valid valid.txt --search "leaves=whole(7, 63)" -o best.toml
     """
     from rankwise.model_selection.result import ENDINGS
-    from rankwise.model_selection.study import ready
+    from rankwise.model_selection.study import check_study_target
 
     running = replace(running, force=running.force or resume)
     running.free(output, ENDINGS)
@@ -56,21 +56,27 @@ def tune(
     if checkpoint in (output, plot):
         hint = "name another with --checkpoint"
         raise check.error("the study needs a file of its own", got=str(checkpoint), hint=hint)
-    ready(checkpoint, resume=resume)
+    check_study_target(checkpoint, resume=resume)
     inputs.readable(objective, [search.get("metric", "ndcg@10")])
     with running.steps(2) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid)
-    if parts[1] is None and not {"bag", "folds"} & search.keys():
+    if parts[1] is None and "folds" not in search:
         raise check.error("a search needs validation data", hint="add --valid DATA, or --folds 5")
     outputs.features_of(parts[0])
     result = rw.tune(
-        *parts, objective, ranker=ranker or "lightgbm", fixed=set_ | fixed, study=checkpoint, resume=resume, **search
+        *parts,
+        objective,
+        ranker=ranker or "lightgbm",
+        fixed=set_ | fixed,
+        checkpoint=checkpoint,
+        resume=resume,
+        **search,
     )
     result.save(output, force=running.force)
     if plot is not None:
         result.plot(plot, force=running.force)
-    running.show(result.to_dict(), ("", result.table()), wrote=(output, result.study, plot))
+    running.show(result.to_dict(), ("", result.table()), wrote=(output, result.checkpoint, plot))
     if result.stopped == "interrupted":
         console.note("interrupted: these are the best parameters so far; --resume continues the search")
         raise typer.Exit(130)

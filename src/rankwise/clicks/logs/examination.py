@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,13 +10,16 @@ from scipy import special
 
 from rankwise.arrays import Array
 from rankwise.clicks.logs import findings
-from rankwise.clicks.logs.exchanges import Exchanges
 from rankwise.clicks.logs.findings import LogFinding
-from rankwise.statistics import diagnostics, tables
-from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure, light_grid
+from rankwise.clicks.logs.position_pairs import Exchanges
+from rankwise.statistics import tables
+from rankwise.statistics.diagnostics import Findings
+from rankwise.statistics.figures.drawing import COLOURS, DASHES, canvas, light_grid
+from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from rankwise.clicks.logs.log import Log
 
@@ -28,7 +30,7 @@ _NUMBERED = 10  # positions of a heat map with numbers in it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Examination:
+class Examination(Result):
     """What a click log can identify; printed, it is a page."""
 
     title: str
@@ -68,7 +70,7 @@ class Examination:
         ).filter(pl.col("impressions") > 0)
 
     def tables(self) -> list[tables.Table]:
-        """Return the tables of the page: by position, and by ranker where there are several."""
+        """Return the tables of the page: by position, by ranker where there are several, and the findings."""
         impressions, clicks = self.impressions.sum(0), self.clicks.sum(0)
         rate, low, high = _click_through(clicks, impressions)
         documents, harvested = self.exchanges.documents.max(1), self.exchanges.clicks.max(1)
@@ -93,7 +95,7 @@ class Examination:
         ]
         if (more := self.exchanges.positions.size - _PRINTED) > 0:
             notes.append(f"and {tables.count(more, 'position')} more")
-        pages = [tables.Table(header=header, rows=rows, align="rrrrlrrr", notes=tuple(notes))]
+        pages = [tables.Table(header=header, rows=rows, align="rrrrlrrr", notes=tuple(notes), title=f"{self.title}\n")]
         if len(self.ranker_names) > 1:
             shown, clicked = self.impressions.sum(1), self.clicks.sum(1)
             rate, low, high = _click_through(clicked, shown)
@@ -110,23 +112,17 @@ class Examination:
             )
             columns = ("ranker", "shown", "click-through", "95% interval", f"at position {self.exchanges.positions[0]}")
             pages.append(tables.Table(header=columns, rows=lines, align="lrrlr"))
-        return pages
-
-    def __repr__(self) -> str:
-        lines = [self.title]
-        for table in self.tables():
-            lines += ["", table.text()]
         marked = [(finding.severity, finding.sentence) for finding in self.findings]
         marked += [("note", f"Reading: {note}") for note in self.notes]
-        return "\n".join([*lines, "", *diagnostics.lines(marked)])
+        return [*pages, Findings.of(marked)]
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
+    def figure(self) -> "Figure":
         """Draw click-through by position and ranker with 95% intervals, and clicks on exchanged documents."""
-        with figure(path, 10.5, 4.4, force=force) as drawing:
+        with canvas(10.5, 4.4) as drawing:
             left, right = drawing.subplots(1, 2, width_ratios=[1.15, 1])
             self._draw_click_through(left)
             self._draw_exchanges(right)
-        return Path(path)
+        return drawing
 
     def _draw_click_through(self, panel: "Axes") -> None:
         rate, low, high = _click_through(self.clicks, self.impressions)

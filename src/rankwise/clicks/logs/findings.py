@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array
-from rankwise.clicks.logs.exchanges import Exchanges, Gap
+from rankwise.clicks.logs.position_pairs import Exchanges, Gap
 from rankwise.clicks.logs.robots import robots
 from rankwise.statistics import tables
 from rankwise.statistics.diagnostics import Diagnostic

@@ -5,7 +5,6 @@ import difflib
 import functools
 import operator
 import shlex
-import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ import polars as pl
 from rankwise import check
 from rankwise.clicks.logs.days import day
 from rankwise.clicks.logs.log import Log
-from rankwise.data import compressed
+from rankwise.data import file_formats
 from rankwise.data.tables import Table, parquet
 from rankwise.data.tables.csv import read_table
 from rankwise.data.tables.polars import as_polars
@@ -99,7 +98,7 @@ def read(
     optional = {"ranker": ranker, "probability": probability, "weight": weight, "user": user, "segment": segment}
     named |= {role: name for role, name in (optional | {"time": time}).items() if name is not None}
     with contextlib.ExitStack() as stack:
-        rows = opened(source, named, stack)
+        rows = open_log(source, named, stack)
         log = add_up(rows, by="ranker" if ranker else None, first=first, sessions=sessions, errors=errors)
     return replace(log, id_columns=(query, document))
 
@@ -256,7 +255,7 @@ def _from_zero(starts: pl.DataFrame, by: str | None, first: int | None) -> tuple
         return zero["source"].to_list(), ("positions were counted from 0: 1 was added",)
     listed = [", ".join(map(repr, names)) for names in (zero["source"], set(starts["source"]) - set(zero["source"]))]
     note = f"positions are counted from 0 by the {by} {listed[0]} (1 was added) and from 1 by {listed[1]}"
-    warnings.warn(check.Sentence(f"{note}.", "`set first=0` or first=1 if that is wrong"), stacklevel=4)
+    check.warn(note, hint="`set first=0` or first=1 if that is wrong", stacklevel=4)
     return zero["source"].to_list(), (note,)
 
 
@@ -265,7 +264,7 @@ def naming_files(paths: Sequence[Path]) -> contextlib.AbstractContextManager[Non
     return check.naming(paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more")
 
 
-def opened(
+def open_log(
     source: Source, names: dict[str, str], stack: contextlib.ExitStack, *, optional: Collection[str] = ()
 ) -> LogRows:
     """Return the named columns of a file, of several, or of a frame; the stack names the file in later errors.
@@ -276,7 +275,7 @@ def opened(
         frame, _ = as_polars(cast("Table", source))
         return LogRows(_selected(frame, names, optional), lambda row: f"row {row}")
     paths = _paths(source)
-    kinds = {compressed.by_name(path) for path in paths}
+    kinds = {file_formats.by_name(path) for path in paths}
     if kinds == {"parquet"}:
         stack.enter_context(parquet.reading(paths))
         return LogRows(_selected(parquet.scan(paths), names, optional), lambda row: _row_of_file(paths, row))

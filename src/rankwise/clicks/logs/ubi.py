@@ -17,7 +17,7 @@ from rankwise.arrays import Json, Keywords
 from rankwise.clicks.logs.days import day, instant
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.reading import LAST_POSITION, LogRows, add_up, left_out, naming_files
-from rankwise.data.compressed import read_lines, without_repeats
+from rankwise.data.file_formats import read_lines, without_repeats
 from rankwise.statistics.tables import count
 
 _DOCUMENT, _POSITION = "event_attributes.object.object_id", "event_attributes.position.ordinal"

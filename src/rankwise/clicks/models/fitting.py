@@ -10,8 +10,8 @@ from scipy.sparse.csgraph import connected_components
 
 from rankwise import check, threads
 from rankwise.arrays import Array, Column, Keywords, read_only
-from rankwise.clicks.logs.exchanges import Exchanges
 from rankwise.clicks.logs.log import Log
+from rankwise.clicks.logs.position_pairs import Exchanges
 from rankwise.clicks.models.model import NAMES, ClickModel, contexts_of, sessions_of
 from rankwise.compiling import kernel
 from rankwise.statistics.tables import count, spans

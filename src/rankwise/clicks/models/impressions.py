@@ -7,12 +7,12 @@ from typing import Annotated, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import offsets_of
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.clicks.models.users import Shown, UserOptions, Users, named_rankers, show
 from rankwise.data import columns
-from rankwise.data.columns import NamedColumns
+from rankwise.data.arguments import NamedColumns
 from rankwise.data.dataset import RankingDataset
 
 
@@ -44,6 +44,7 @@ class ClickLog(RankingDataset):
         return f"ClickLog{super().__repr__().removeprefix('RankingDataset')[:-1]}, {dropped})"
 
 
+@moved.renamed("rw.clicks.simulate_clicks")
 def simulate_clicks(
     data: RankingDataset,
     *,
@@ -55,7 +56,7 @@ def simulate_clicks(
     impressions: Annotated[int, AtLeast(1), "How often each list is shown."] = 10,
     ranker: Shown = None,
     rankers: Mapping[str, Shown] | None = None,
-    drawn: float | None = None,
+    temperature: float | None = None,
     cutoff: Annotated[
         int | None, AtLeast(1), "Number of documents of a list that are shown.", Unset("all"), Option(metavar="K")
     ] = None,
@@ -77,8 +78,8 @@ def simulate_clicks(
 
     ``ranker`` decides the order: None shuffles every time; scores, or a model with ``predict(data)`` (one of another
     library through :func:`wrap`), sort it, equal scores in random order, documents with score −inf not shown.
-    ``rankers``, by name, share the traffic evenly and at random. ``drawn`` draws every ranking from the Plackett-Luce
-    distribution of the scores divided by this temperature. Only the first ``cutoff`` documents are shown. An impression
+    ``rankers``, by name, share the traffic evenly and at random. With a ``temperature`` every ranking is drawn from the
+    Plackett-Luce distribution of the scores divided by it. Only the first ``cutoff`` documents are shown. An impression
     without a click teaches nothing to most losses and is dropped, and counted in ``.dropped``, unless ``keep_empty``.
     Data with fewer grades uses the first probabilities. Weights and document ids are carried over.
 
@@ -93,7 +94,9 @@ def simulate_clicks(
     """
     users = Users(model=model, **options)
     counts = np.full(data.n_queries, check.integer("impressions", impressions, least=1))
-    lists = show(data, users, named_rankers(ranker, rankers), counts=counts, cutoff=cutoff, drawn=drawn, seed=seed)
+    lists = show(
+        data, users, named_rankers(ranker, rankers), counts=counts, cutoff=cutoff, temperature=temperature, seed=seed
+    )
     if not (keep_empty or lists.clicked.any()):
         raise check.error(
             "no impression got a click",

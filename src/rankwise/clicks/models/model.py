@@ -10,6 +10,7 @@ from rankwise import check, threads
 from rankwise.arrays import Array, Column, Offsets
 from rankwise.clicks.logs.log import Log, Sessions, named_pairs
 from rankwise.compiling import kernel
+from rankwise.statistics.result import Result
 from rankwise.statistics.tables import Table, count, number, spans
 
 NAMES = {
@@ -22,7 +23,7 @@ NAMES = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ClickModel:
+class ClickModel(Result):
     """The parameters of a click model; NaN where the log has nothing to estimate them from."""
 
     model: str
@@ -42,10 +43,8 @@ class ClickModel:
     """By position: the probability to go on, DBN and SDBN for users who are not satisfied, DCM after a click."""
     notes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        """Write how users read as a table; the parameters of pairs are in :meth:`to_frame`."""
-        pairs = count(self.attractiveness.size, "pair")
-        mean = number(_mean(self.attractiveness, self.impressions))
+    def table(self) -> Table:
+        """Return how users read, by position; the parameters of pairs are in :meth:`to_frame`."""
         if self.examination is None:
             columns = {"continuation": self.continuation}
         elif self.model == "pbm":
@@ -54,9 +53,14 @@ class ClickModel:
             columns = {f"after {k}" if k else "no click": column for k, column in enumerate(self.examination.T)}
         cells = zip(*columns.values(), strict=True)
         rows = tuple((str(k), *map(number, row)) for k, row in enumerate(cells, 1))
-        table = Table(header=("position", *columns), rows=rows, align="r" * (1 + len(columns)))
-        title = f"{NAMES[self.model]}: {pairs}, attractiveness {mean} on average"
-        return "\n".join((title, table.text(), *self.notes))
+        align = "r" * (1 + len(columns))
+        return Table(header=("position", *columns), rows=rows, align=align, notes=self.notes, title=self.sentence)
+
+    @property
+    def sentence(self) -> str:
+        """The model, its number of pairs and their mean attractiveness."""
+        pairs, mean = count(self.attractiveness.size, "pair"), _mean(self.attractiveness, self.impressions)
+        return f"{NAMES[self.model]}: {pairs}, attractiveness {number(mean)} on average"
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per pair: query, document, attractiveness, satisfaction if the model has it, impressions."""

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from rankwise import check, threads
+from rankwise import check, moved, threads
 from rankwise.arrays import Column, Keywords, offsets_of, read_only
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.models.users import Shown, UserOptions, named_rankers, show
@@ -16,6 +16,7 @@ from rankwise.clicks.models.users import Users as Users
 from rankwise.data.dataset import RankingDataset
 
 
+@moved.renamed("rw.clicks.simulate")
 def simulate(
     data: RankingDataset,
     *,
@@ -23,7 +24,7 @@ def simulate(
     impressions: int | ArrayLike = 10,
     ranker: Shown = None,
     rankers: Mapping[str, Shown] | None = None,
-    drawn: float | None = None,
+    temperature: float | None = None,
     cutoff: int | None = None,
     sessions: bool = True,
     seed: int = 0,
@@ -31,11 +32,11 @@ def simulate(
 ) -> Log:
     """Show each list ``impressions`` times (or so many times for each query) and return the log.
 
-    Users and rankings are those of :func:`rankwise.simulate_clicks`, by the same arguments and random numbers; but
-    every impression is kept, and a list that was shown is in the log to its end, since a log does not know where a
-    user stopped to read. The truth about these users is in :class:`Users`. Where rankings are random (``drawn``, or a
-    ranker that is None), ``log.probabilities`` are those of the document at its position, given the documents above it
-    and the ranker. ``sessions=False`` leaves out the impressions one by one.
+    Users and rankings are those of :func:`rankwise.clicks.simulate_clicks`, by the same arguments and random numbers;
+    but every impression is kept, and a list that was shown is in the log to its end, since a log does not know where a
+    user stopped to read. The truth about these users is in :class:`Users`. Where rankings are random (``temperature``,
+    or a ranker that is None), ``log.probabilities`` are those of the document at its position, given the documents
+    above it and the ranker. ``sessions=False`` leaves out the impressions one by one.
 
     Queries and documents without ids are numbered from 0, documents over the whole data set.
 
@@ -72,7 +73,7 @@ def simulate(
         raise check.error(what, got=f"document {document_ids[n].item()!r} twice", where=where, hint=hint)
 
     order: Keywords = {"counts": counts.astype(np.int64), "order": query_order}
-    lists = show(data, users, by_name, cutoff=cutoff, drawn=drawn, seed=seed, **order)
+    lists = show(data, users, by_name, cutoff=cutoff, temperature=temperature, seed=seed, **order)
     shown = np.bincount(place[lists.pairs], minlength=data.n_docs) > 0
     sizes = np.bincount(query_of_row[shown])
     keys: dict[str, Column] = {
@@ -88,7 +89,7 @@ def simulate(
     rows = pl.DataFrame(keys | {"clicked": lists.clicked, "probability": lists.probabilities}).lazy()
     cells = rows.group_by(*keys).agg(**sums).sort(*keys).collect().cast(dict.fromkeys(keys, pl.Int64))
     cell = {name: read_only(cells[name].to_numpy()) for name in cells.columns}
-    random = drawn is not None or any(one is None for one in by_name.values())
+    random = temperature is not None or any(one is None for one in by_name.values())
     chances = lists.probabilities if random else None
     return Log(
         query_ids=read_only(query_ids[query_order][: sizes.size][sizes > 0]),

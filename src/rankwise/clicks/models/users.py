@@ -164,7 +164,7 @@ def show(
     *,
     counts: NDArray[np.int64],
     cutoff: int | None,
-    drawn: float | None,
+    temperature: float | None,
     seed: int,
     order: NDArray[np.int64] | None = None,
 ) -> Sessions:
@@ -178,13 +178,13 @@ def show(
     depth = users.depth(data, cutoff)
     sizes = np.minimum(data.sizes, depth)
     offsets = offsets_of(np.repeat(sizes[order], counts[order]))
-    temperature = 1.0 if drawn is None else check.number("temperature", drawn, least=1e-6, most=1e6)
-    scores = np.stack([scores_of(rankers[name], data) for name in sorted(rankers)]) / temperature
+    scale = 1.0 if temperature is None else check.number("temperature", temperature, least=1e-6, most=1e6)
+    scores = np.stack([scores_of(rankers[name], data) for name in sorted(rankers)]) / scale
     stream = data.stream(seed).child("clicks")
     keys = np.array([stream.key, stream.child("leaving").key, stream.child("rankers").key], np.uint64)
     numbers, n_rows = np.zeros(offsets.size - 1, np.int16), int(offsets[-1])
     rows, clicked, chances = np.full(n_rows, -1, np.int32), np.zeros(n_rows, np.bool_), np.ones(n_rows, np.float32)
-    inputs = keys, stream.queries(data.n_queries), scores, drawn is not None, *users.parameters(data, depth)
+    inputs = keys, stream.queries(data.n_queries), scores, temperature is not None, *users.parameters(data, depth)
     positions = np.empty(n_rows, np.int16 if depth < 2**15 else np.int64)
     outputs = offsets, numbers, rows, positions, clicked, chances
     work = data.sizes.astype(np.float64) + 40.0 * counts * sizes

@@ -11,8 +11,8 @@ import polars as pl
 from rankwise import check
 from rankwise.arrays import Array, comparable
 from rankwise.clicks.logs.log import Log
-from rankwise.clicks.off_policy.estimators import Documents, Estimated, Places
-from rankwise.clicks.off_policy.logged import LoggedRows, require_lists_without_gaps
+from rankwise.clicks.off_policy.estimators import Estimated, LogCandidates, RankRange
+from rankwise.clicks.off_policy.log_rows import LoggedRows, require_lists_without_gaps
 from rankwise.clicks.positions.check import BiasCheck
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored
@@ -109,7 +109,7 @@ def production_clicks(
     scores: Array,
     log: Log,
     shown: LoggedRows,
-    documents: Documents,
+    documents: LogCandidates,
     cutoff: int,
     estimates: Sequence[Callable[..., Estimated]],
     *,
@@ -124,7 +124,7 @@ def production_clicks(
     scores, equal clicks say nothing, and any verdict has a caveat.
     """
     what = "production's own clicks"
-    number, alike = _logged_as(name, Places.of(scores, documents), log, documents, cutoff)
+    number, alike = _logged_as(name, RankRange.of(scores, documents), log, documents, cutoff)
     label = repr(log.ranker_names[number])
     if log.ranker_names[number] != name and alike < ALIKE:
         closest = f"no ranker of the log is {name}, by its name or by its lists (the closest, {label}, has {alike:.0%})"
@@ -180,7 +180,7 @@ def production_clicks(
     )
 
 
-def _logged_as(name: str, places: Places, log: Log, documents: Documents, cutoff: int) -> _Logged:
+def _logged_as(name: str, places: RankRange, log: Log, documents: LogCandidates, cutoff: int) -> _Logged:
     """Return the logged ranker of a name, or the one that has most of these lists."""
     rows = documents.rows[log.pairs]
     same = (places.first[rows] < log.positions) & (log.positions <= places.last[rows] + 1)

@@ -12,24 +12,31 @@ import numpy as np
 import polars as pl
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of, places, rows_of
+from rankwise.arrays import Array, Column, Keywords, Offsets, index_of, offsets_of, rows_of
 from rankwise.check.parameters import AtLeast, Option, Unset, Within
 from rankwise.clicks.logs.log import Log, named_pairs
-from rankwise.clicks.logs.reading import opened
+from rankwise.clicks.logs.reading import open_log
 from rankwise.clicks.off_policy import estimators
 from rankwise.clicks.off_policy.assumptions import click_model, independent_clicks, production_clicks, unseen_clicks
-from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons, decide, judge, lack
-from rankwise.clicks.off_policy.estimators import Documents, Estimated
-from rankwise.clicks.off_policy.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
+from rankwise.clicks.off_policy.decision import (
+    Blend,
+    OffPolicyComparison,
+    OffPolicyComparisons,
+    decide,
+    judge,
+    support_problem,
+)
+from rankwise.clicks.off_policy.estimators import Estimated, LogCandidates
+from rankwise.clicks.off_policy.log_rows import LoggedRows, require_item_probabilities, require_lists_without_gaps
 from rankwise.clicks.off_policy.targets import Estimates, estimates, fitted
 from rankwise.clicks.positions.bias import Bias
-from rankwise.data import compressed
+from rankwise.data import file_formats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.data.tables.polars import as_polars
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.rankers.ensembles.weights import spread
+from rankwise.rankers.ensembles.blend_weights import score_deviation
 from rankwise.statistics import tables
 from rankwise.statistics.significance import TTest, t_test
 
@@ -59,11 +66,11 @@ def compare(
 
     ``systems`` are the candidate, or several, and the one named "production", or else the last. Each is a ranker, with
     ``features``; scores in the order of the features, or of the log's pairs without them; a run, see
-    :func:`rankwise.read_run`; or a table (a frame, .csv, .tsv or .parquet) of the log's columns of query and document
-    and a column ``score``. ``features``, a data set or a frame with the log's columns, are all documents that can be
-    ranked; without them R̂, the estimate for documents that were seldom or never shown, is a mean over queries. Several
-    candidates have levels by Holm, so that ``level`` is that of all verdicts together: compared one by one, the best of
-    many is shipped by luck.
+    :func:`rankwise.trec.read_run`; or a table (a frame, .csv, .tsv or .parquet) of the log's columns of query and
+    document and a column ``score``. ``features``, a data set or a frame with the log's columns, are all documents that
+    can be ranked; without them R̂, the estimate for documents that were seldom or never shown, is a mean over queries.
+    Several candidates have levels by Holm, so that ``level`` is that of all verdicts together: compared one by one, the
+    best of many is shipped by luck.
 
     Clicks are those of queries that no system was trained on. Rankers know which queries of :func:`targets` they
     learned from: these are left out, with a note, and where fewer than 30 remain, it is an error. Of scores, runs and
@@ -115,7 +122,7 @@ def compare(
     >>> rankers = {"old": old, "second": data.features[:, 1]}
     >>> log = rw.clicks.simulate(data, rankers=rankers, curve=curve, impressions=100, seed=1)
     >>> result = compare({"new": new, "production": old}, log, rw.clicks.Bias.known(curve), data)
-    >>> result.verdict, result.recommended, round(result.unsupported, 2)
+    >>> result.verdict, result.recommended, round(result.alone.unsupported, 2)
     ('ship', 1.0, 0.1)
     """
     check.choice("estimator", estimator, ESTIMATORS)
@@ -149,7 +156,7 @@ def compare(
         assumptions.append(independent_clicks(log, by, level))
     doubt = "; ".join(one.refusal for one in assumptions if one.refusal)
     refusal = "" if unchecked else doubt
-    if not refusal and (lacking := lack(baseline[0])):
+    if not refusal and (lacking := support_problem(baseline[0])):
         refusal = f"it shows too little of {production}: {lacking}"
     caveats = [f"Unchecked, although {doubt}."] if unchecked and doubt else []
     caveats += [one.caveat for one in assumptions if one.caveat]
@@ -259,7 +266,7 @@ def _estimators(
     by: str,
     temperature: float,
     relevance: Callable[[Bias], Estimates],
-) -> tuple[LoggedRows, Documents, list[_Estimator]]:
+) -> tuple[LoggedRows, LogCandidates, list[_Estimator]]:
     """Return rows and documents of the log, the estimate by scores, and those at the ends of the bias's intervals."""
     check.number("temperature", temperature, least=0.0)
     if temperature and estimator != "cascade":
@@ -273,18 +280,18 @@ def _estimators(
 
         def position_based(curves: Bias, at: Estimates) -> _Estimator:
             low = at.low_regression
-            documents = Documents(offsets=data.offsets, rows=at.rows, relevance=at.regression, low_relevance=low)
+            documents = LogCandidates(offsets=data.offsets, rows=at.rows, relevance=at.regression, low_relevance=low)
             settings: Keywords = {"bias": curves, "exposure": at.rho[at.rows], "floor": at.clip}
             return partial(estimators.position_based, shown=shown, documents=documents, cutoff=cutoff, **settings)
 
         middle = relevance(bias)
         same: Keywords = {"regression": middle.regression, "clip": middle.clip}
         ends = [position_based(end, estimates(log, data, end, **same)) for end in _ends(bias)]
-        documents = Documents(offsets=data.offsets, rows=middle.rows, relevance=middle.regression)
+        documents = LogCandidates(offsets=data.offsets, rows=middle.rows, relevance=middle.regression)
         return shown, documents, [position_based(bias, middle), *ends]
     shown = LoggedRows.drawn(log, by, bias)
     lists: Keywords = {"shown": shown, "cutoff": cutoff}
-    documents = Documents(offsets=data.offsets, rows=log.rows_in(data), relevance=np.zeros(data.n_docs))
+    documents = LogCandidates(offsets=data.offsets, rows=log.rows_in(data), relevance=np.zeros(data.n_docs))
     if estimator == "item-position":
         require_item_probabilities(log)
         return shown, documents, [partial(estimators.item_position, documents=documents, **lists)]
@@ -321,7 +328,7 @@ def _difference(new: Estimated, old: Estimated, traffic: Array, level: float) ->
 
 def _scale(old: Array, new: Array, offsets: Offsets) -> float:
     """Return the spread of the old scores within queries over that of the new."""
-    unit, other = (spread(_retrieved(scores, offsets), offsets) for scores in (old, new))
+    unit, other = (score_deviation(_retrieved(scores, offsets), offsets) for scores in (old, new))
     return (unit or 1.0) / (other or 1.0)
 
 
@@ -357,11 +364,11 @@ def _taken(system: Scored, log: Log) -> Scored:
     """Return a system; a table or a file of one as a run, whose columns are query, document and score."""
     names = dict(zip(("query", "document", "score"), (*log.id_columns, "score"), strict=True))
     if isinstance(system, str | Path):
-        if compressed.by_name(Path(system)) not in {"csv", "parquet"}:
+        if file_formats.by_name(Path(system)) not in {"csv", "parquet"}:
             with check.also_hint(f"ids with blanks need a table, .csv or .parquet, of {', '.join(names.values())}"):
                 return trec.read_run(system)
         with contextlib.ExitStack() as stack:
-            rows = opened(system, names, stack)
+            rows = open_log(system, names, stack)
             stack.enter_context(check.placing(rows.place))
             return trec.run_frame(rows.frame.collect())
     if hasattr(system, "predict") or not any(hasattr(system, name) for name in ("collect_schema", "columns")):
@@ -390,7 +397,7 @@ def _scored(
                 raise check.error("a model needs the features of documents", got=got, hint=hint)
     data = _listed(runs.values(), log) if features is None else features
     log.rows_in(data)  # raises where a query or a document is missing
-    queries = places(log.query_ids, np.asarray(data.query_ids))
+    queries = index_of(log.query_ids, np.asarray(data.query_ids))
     rows, _ = rows_of(queries, data.offsets)
     data, all_documents = data.take(queries), data
     scores, longest = {}, {}

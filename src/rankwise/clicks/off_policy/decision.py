@@ -3,18 +3,23 @@
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
 
+from rankwise import moved
+from rankwise.arrays import Json
 from rankwise.clicks.off_policy.assumptions import Assumption
 from rankwise.clicks.off_policy.estimators import Estimated
 from rankwise.clicks.positions.check import BiasCheck
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
+from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import times_as_many
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Verdict = Literal["ship", "do not ship", "cannot tell"]
 Outcome = Literal["passed", "worse", "unclear"]
@@ -63,8 +68,9 @@ class Blend:
     """Why it does not pass; empty where it does."""
 
 
+@moved.renamed("rw.clicks.OffPolicyComparison")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OffPolicyComparison(tables.Printed):
+class OffPolicyComparison(Result):
     """The candidate beside production by a click log, and whether to ship it; made by :func:`compare`."""
 
     candidate: str
@@ -93,29 +99,19 @@ class OffPolicyComparison(tables.Printed):
     """Queries of the log that are left out, because a system was trained on their clicks."""
 
     @property
-    def difference(self) -> float:
-        """Expected clicks an impression of the candidate, less those of production."""
-        return self.blends[-1].difference
+    def alone(self) -> Blend:
+        """The candidate alone, without production: the last of the blends."""
+        return self.blends[-1]
 
     @property
-    def low(self) -> float:
-        """The lower end of the difference's interval."""
-        return self.blends[-1].low
+    def sentence(self) -> str:
+        """The sentence of the verdict."""
+        return self.reason
 
-    @property
-    def high(self) -> float:
-        """The upper end of the difference's interval."""
-        return self.blends[-1].high
-
-    @property
-    def effective_size(self) -> float:
-        """Impressions of the candidate itself that would say as much as the log does."""
-        return self.blends[-1].effective_size
-
-    @property
-    def unsupported(self) -> float:
-        """The share of the candidate's exposure for documents that were never or hardly shown."""
-        return self.blends[-1].unsupported
+    def to_dict(self) -> Json:
+        """Return the verdict, the blends and the assumptions as JSON-serializable data."""
+        facts = {name: getattr(self, name) for name in ("verdict", "reason", "recommended", "level", "left_out")}
+        return facts | {"blends": self.to_frame().to_dicts(), "assumptions": [asdict(one) for one in self.assumptions]}
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per blend."""
@@ -144,15 +140,15 @@ class OffPolicyComparison(tables.Printed):
     def _name(self, blend: Blend) -> str:
         return self.candidate if blend.share == 1.0 else f"{blend.share:g} {self.candidate}"
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw the difference of each blend with its interval, and the verdict: .png, .svg or .pdf."""
+    def figure(self) -> "Figure":
+        """Draw the difference of each blend with its interval, and the verdict."""
         rows = [(self._name(blend), blend, blend.share <= self.recommended) for blend in self.blends]
         axis = f"clicks an impression, less {self.production}; {self.level:.0%} interval by {self.by}"
-        return _draw(path, rows, self.reason, axis, force=force)
+        return _figure(rows, self.reason, axis)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OffPolicyComparisons(tables.Printed):
+class OffPolicyComparisons(Result):
     """Several candidates beside production by one click log; made by :func:`compare`.
 
     Levels are Holm's: with m candidates, each is tested at a level of 1 − (1 − level)/m; where some pass, the
@@ -185,7 +181,7 @@ class OffPolicyComparisons(tables.Printed):
         first = self.comparisons[0]
         production = (first.production, tables.number(first.production_clicks), *[""] * (len(COLUMNS) + 2))
         rows = [
-            (one.candidate, *cells(one.blends[-1]), f"{one.level:.1%}", one.verdict, f"{one.recommended:g}")
+            (one.candidate, *cells(one.alone), f"{one.level:.1%}", one.verdict, f"{one.recommended:g}")
             for one in self.comparisons
         ]
         header = (*(name.removeprefix("{:.0%} ") for name in COLUMNS), "level", "verdict", "share")
@@ -197,12 +193,20 @@ class OffPolicyComparisons(tables.Printed):
             notes=(*first.basis(), correction, *(one.reason for one in self.comparisons)),
         )
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw the difference of each candidate with its interval: .png, .svg or .pdf."""
-        rows = [(one.candidate, one.blends[-1], one.recommended == 1.0) for one in self.comparisons]
+    @property
+    def sentence(self) -> str:
+        """The number of candidates that may be shipped."""
         passed = sum(one.verdict == "ship" for one in self.comparisons)
-        title = f"{passed} of {len(rows)} candidates may be shipped, at Holm's levels"
-        return _draw(path, rows, title, f"clicks an impression, less {self.comparisons[0].production}", force=force)
+        return f"{passed} of {len(self.comparisons)} candidates may be shipped, at Holm's levels"
+
+    def to_dict(self) -> Json:
+        """Return the comparison of each candidate as JSON-serializable data."""
+        return {"level": self.level, "candidates": {one.candidate: one.to_dict() for one in self.comparisons}}
+
+    def figure(self) -> "Figure":
+        """Draw the difference of each candidate with its interval."""
+        rows = [(one.candidate, one.alone, one.recommended == 1.0) for one in self.comparisons]
+        return _figure(rows, self.sentence, f"clicks an impression, less {self.comparisons[0].production}")
 
 
 def cells(blend: Blend) -> tuple[str, ...]:
@@ -219,9 +223,9 @@ def cells(blend: Blend) -> tuple[str, ...]:
     )
 
 
-def _draw(path: str | Path, rows: Sequence[tuple[str, Blend, bool]], title: str, axis: str, *, force: bool) -> Path:
+def _figure(rows: Sequence[tuple[str, Blend, bool]], title: str, axis: str) -> "Figure":
     """Draw blends by their names, and whether they passed."""
-    with figure(path, 7.2, 1.9 + 0.42 * len(rows), force=force) as drawing:
+    with canvas(7.2, 1.9 + 0.42 * len(rows)) as drawing:
         panel = drawing.subplots()
         for y, (_, blend, passed) in enumerate(rows):
             colour = VERMILLION if blend.outcome == "worse" else BLUE if passed else GREY
@@ -236,10 +240,10 @@ def _draw(path: str | Path, rows: Sequence[tuple[str, Blend, bool]], title: str,
         panel.set_xlabel(axis)
         panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
         panel.set_title("\n".join(textwrap.wrap(title, 80)), loc="left", fontweight="bold")
-    return Path(path)
+    return drawing
 
 
-def lack(estimated: Estimated) -> str:
+def support_problem(estimated: Estimated) -> str:
     """Return what an estimate lacks to rest on, as the rest of a sentence after "because"; empty where nothing."""
     if not estimated.effective >= LEAST_EFFECTIVE:
         size = f"{estimated.effective:,.0f} impressions, of at least {LEAST_EFFECTIVE:,.0f}"
@@ -259,7 +263,7 @@ def judge(
     ``lowest`` and ``highest`` are the ends of the interval without and with clicks on documents that were hardly shown,
     ``extreme`` is the least of ``lowest`` with the bias at an end of its own intervals.
     """
-    if lacking := lack(estimated):
+    if lacking := support_problem(estimated):
         return "unclear", lacking
     difference, low, high = interval
     written = tables.interval(low, high, signed=True)
@@ -267,7 +271,7 @@ def judge(
         fewer = f"it has fewer clicks, {tables.number(difference, signed=True)} an impression {written}"
         return "worse", fewer + ("" if highest < 0.0 else ", if documents that were hardly shown are as predicted")
     if not low > 0.0:
-        times = times_as_many(difference, (high - low) / 2.0, confidence=level) if difference > 0.0 else np.inf
+        times = times_as_many(difference, (high - low) / 2.0, level=level) if difference > 0.0 else np.inf
         more = f"; about {times:.1f} times as many {_UNITS[by]} would show such a difference in 80% of cases"
         return "unclear", f"the interval of the difference, {written}, includes 0{more if times < 100.0 else ''}"
     if not lowest > 0.0:
@@ -284,11 +288,11 @@ def decide(candidate: str, production: str, blends: Sequence[Blend], refusal: st
     """Return the verdict, its sentence, and the recommended share: the largest before the first failure."""
     if refusal:
         return "cannot tell", f"This log cannot tell, because {refusal}.", 0.0
-    first = next((number for number, blend in enumerate(blends) if blend.failure), len(blends))
+    first = next((number for number, blend in enumerate(blends) if blend.outcome != "passed"), len(blends))
     if first == len(blends):
         return "ship", f"Ship {candidate}: {_gain(blends[-1])}.", 1.0
     if first == 0:
-        failed = blends[-1] if blends[-1].failure else blends[0]
+        failed = blends[0] if blends[-1].outcome == "passed" else blends[-1]
         if failed.share == 1.0 and failed.outcome == "worse":
             return "do not ship", f"Do not ship {candidate}: {failed.failure}.", 0.0
         name = candidate if failed.share == 1.0 else f"the first blend, {failed.share:g} of {candidate},"

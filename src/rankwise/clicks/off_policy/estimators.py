@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Offsets, offsets_of, read_only
-from rankwise.clicks.off_policy.logged import LoggedRows
+from rankwise.clicks.off_policy.log_rows import LoggedRows
 from rankwise.clicks.positions.bias import Bias
 from rankwise.compiling import kernel
 from rankwise.threads import over_queries
@@ -27,7 +27,7 @@ _Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Documents:
+class LogCandidates:
     """All documents that can be ranked for the queries of a log, shown or not."""
 
     offsets: Offsets
@@ -95,14 +95,14 @@ class Estimated:
         return replace(self, totals=self.totals - self.assumed + self.possible)
 
 
-class Places(NamedTuple):
+class RankRange(NamedTuple):
     """The first and last place, from 0, that each document can have; they differ where scores are equal."""
 
     first: _Numbers
     last: _Numbers
 
     @classmethod
-    def of(cls, scores: Array, documents: Documents) -> Self:
+    def of(cls, scores: Array, documents: LogCandidates) -> Self:
         """Rank by scores; documents with the score −inf are not shown."""
         ranks = pl.DataFrame({"query": documents.queries, "score": scores}).select(
             pl.col("score").rank(method, descending=True).over("query").alias(method) for method in ("min", "max")
@@ -131,7 +131,7 @@ class Places(NamedTuple):
 def position_based(
     scores: Array,
     shown: LoggedRows,
-    documents: Documents,
+    documents: LogCandidates,
     cutoff: int,
     *,
     bias: Bias,
@@ -146,7 +146,7 @@ def position_based(
     the floor, the part 1 − ρ / floor of the target is R̂. Such documents have one relevance in all rankings: what is
     assumed of them is what this ranking adds to the exposure that another, ``beside`` it, gives them.
     """
-    places = Places.of(scores, documents)
+    places = RankRange.of(scores, documents)
     curves = query_curves(shown, bias, cutoff, documents.offsets.size - 1)
     seen, trusted = (places.mean(curve, documents.queries) for curve in curves)
     divisor = np.maximum(exposure, floor)
@@ -168,9 +168,9 @@ def position_based(
     )
 
 
-def item_position(scores: Array, shown: LoggedRows, documents: Documents, cutoff: int) -> Estimated:
+def item_position(scores: Array, shown: LoggedRows, documents: LogCandidates, cutoff: int) -> Estimated:
     """Estimate Σ_k c_k · P(d_k at k) / P₀(d_k at k), with the probabilities of the log for P₀."""
-    places = Places.of(scores, documents)
+    places = RankRange.of(scores, documents)
     chances = np.where(shown.positions <= cutoff, places.chance(documents.rows[shown.pairs], shown.positions), 0.0)
     weights = chances / shown.probabilities
     lengths = np.minimum(documents.sums(np.where(scores > -np.inf, 1.0, 0.0)), cutoff)
@@ -183,7 +183,13 @@ def item_position(scores: Array, shown: LoggedRows, documents: Documents, cutoff
 
 
 def cascade(
-    scores: Array, shown: LoggedRows, documents: Documents, cutoff: int, *, bias: Bias | None, temperature: float = 0.0
+    scores: Array,
+    shown: LoggedRows,
+    documents: LogCandidates,
+    cutoff: int,
+    *,
+    bias: Bias | None,
+    temperature: float = 0.0,
 ) -> Estimated:
     """Estimate Σ_k w_{1:k}(c_k − Q̂_k) + w_{1:k−1} E[Q̂_k], with w_{1:k} = Π_{j≤k} P(d_j | d_<j) / P₀(d_j | d_<j).
 
@@ -209,7 +215,7 @@ def cascade(
     return replace(
         _estimated(totals, shown, weights, cutoff),
         balance=float(np.cumprod(steps).mean()),
-        unsupported=_unsupported(Places.of(scores, documents), shown, documents, cutoff),
+        unsupported=_unsupported(RankRange.of(scores, documents), shown, documents, cutoff),
         assumed=shown.by_unit(shown.weights * (alpha * assumed + never * beta)),
         possible=shown.by_unit(shown.weights * never * below),
     )
@@ -277,7 +283,7 @@ def _estimated(totals: Array, shown: LoggedRows, weights: Array, cutoff: int) ->
     return Estimated(totals, effective=effective, largest=float(weights.max()), unsupported=0.0)
 
 
-def _unsupported(places: Places, shown: LoggedRows, documents: Documents, cutoff: int) -> float:
+def _unsupported(places: RankRange, shown: LoggedRows, documents: LogCandidates, cutoff: int) -> float:
     """Return the share of documents that were never shown, by the clicks that positions have in the log."""
     shows, clicks = (
         np.bincount(shown.positions, column, cutoff + 1)[1 : cutoff + 1] for column in (shown.weights, shown.clicks)
@@ -287,7 +293,7 @@ def _unsupported(places: Places, shown: LoggedRows, documents: Documents, cutoff
     return _share(shown, documents, seen * documents.unseen(), seen)
 
 
-def _share(shown: LoggedRows, documents: Documents, part: Array, whole: Array) -> float:
+def _share(shown: LoggedRows, documents: LogCandidates, part: Array, whole: Array) -> float:
     """Return the share of a part of values of documents, by the traffic of queries."""
     traffic = np.bincount(shown.queries, shown.traffic, documents.offsets.size - 1)
     return float(traffic @ documents.sums(part)) / max(float(traffic @ documents.sums(whole)), 1e-300)

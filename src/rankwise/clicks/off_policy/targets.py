@@ -1,16 +1,16 @@
 """Targets of documents from clicks, freed of position and trust: estimates of relevance, and the data to train on."""
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Annotated, Literal
 from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords, comparable, places, read_only, rows_of
+from rankwise.arrays import Array, Keywords, comparable, index_of, read_only, rows_of
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
@@ -19,6 +19,8 @@ from rankwise.clicks.regression import cross_fitted
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.evaluation.systems import Scored, scores_of
+from rankwise.statistics import tables
+from rankwise.statistics.result import Result
 from rankwise.stream import Stream
 
 _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
@@ -29,7 +31,7 @@ _made_from: "WeakKeyDictionary[RankingDataset, Estimates]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Estimates:
+class Estimates(Result):
     """Estimates of R, the clicks of a document were it always examined, one for each document of ``data``.
 
     With P(click) = α_k R + β_k at position k, means over the impressions of a query, 0 where a document was not shown:
@@ -92,6 +94,21 @@ class Estimates:
     def _divisor(self) -> Array:
         divisor = np.maximum(self.rho, self.clip)
         return np.where(divisor > 0.0, divisor, 1.0)  # never shown, and nothing clipped: the numerator is 0
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per document: its query, its number in the data, and all estimates."""
+        names = ("impressions", "ctr", "alpha", "beta", "rho", "regression", "ips", "dr")
+        columns = {name: getattr(self, name) for name in names}
+        return pl.DataFrame({"query": self.data.qids(), "row": np.arange(self.data.n_docs), **columns})
+
+    def table(self) -> tables.Table:
+        """Return mean and range of the estimates of documents that were shown."""
+        rows = []
+        for name in ("ctr", "regression", "ips", "dr"):
+            values = getattr(self, name)[self.rows]
+            rows.append((name, *(tables.number(x) for x in (values.mean(), values.min(), values.max()))))
+        header = ("estimate", "mean", "lowest", "highest")
+        return tables.Table(header=header, rows=tuple(rows), align="lrrr", notes=(repr(self),))
 
     def __repr__(self) -> str:
         clipped = int((self.rho < self.clip)[self.rows].sum())
@@ -273,8 +290,8 @@ def targets(
     data = features.with_(**changes)
     if left_out := int((traffic == 0.0).sum()):
         if log not in _parts:
-            what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
-            warnings.warn(check.Sentence(what), stacklevel=2)
+            what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out"
+            check.warn(what, stacklevel=2)
         data = data.take(traffic > 0.0)
     if not unfitted:
         _made_from[data] = result
@@ -291,7 +308,7 @@ def fitted(targets: RankingDataset | Estimates, log: Log, data: RankingDataset, 
     if not isinstance(earlier, Estimates):
         what = "targets must be what rw.clicks.estimates returned, or rw.clicks.targets with a regression"
         raise check.error(what, got=repr(targets), hint="a part or a copy does not know its regression")
-    queries = places(np.asarray(data.query_ids), np.asarray(earlier.data.query_ids))
+    queries = index_of(np.asarray(data.query_ids), np.asarray(earlier.data.query_ids))
     rows, offsets = rows_of(queries[queries >= 0], earlier.data.offsets)
     ours, theirs = comparable(np.asarray(data.document_ids), np.asarray(earlier.data.document_ids)[rows])
     differing = [] if np.array_equal(offsets, data.offsets) and np.array_equal(ours, theirs) else ["documents"]

@@ -1,28 +1,30 @@
 """Position bias: how the click rate of a document depends on the position at which it is shown."""
 
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, settings_files
-from rankwise.arrays import Array, Keywords, read_only
+from rankwise.arrays import Array, Json, Keywords, read_only
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.positions.check import BiasCheck, check_bias
-from rankwise.files import replacing
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, COLOURS, DASHES, GREY, VERMILLION, figure
+from rankwise.statistics.figures.drawing import BLUE, COLOURS, DASHES, GREY, VERMILLION, canvas
+from rankwise.statistics.result import Result, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _FORMAT = "rankwise position bias 1"
 _CURVES = ("alpha", "alpha_low", "alpha_high", "beta", "beta_low", "beta_high")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Bias:
+class Bias(Result):
     """Clicks by position: P(click | query, document, position k) = alpha_k · relevance + beta_k.
 
     ``alpha`` is examination (a document that is not seen is not clicked), ``beta`` clicks by trust alone. Relevance is
@@ -134,12 +136,16 @@ class Bias:
         return f"Bias({self.method}, {tables.count(self.alpha.size, 'position')}: alpha {curve}{trust})"
 
     def __str__(self) -> str:
-        return f"position bias by method {self.method!r}\n{self.table().text()}"
+        return self.to_text()
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw the curves with their intervals: .png, .svg or .pdf."""
+    def tables(self) -> list[tables.Table]:
+        """Return the table with its title."""
+        return [replace(self.table(), title=f"position bias by method {self.method!r}")]
+
+    def figure(self) -> "Figure":
+        """Draw the curves with their intervals."""
         positions = np.arange(1, self.alpha.size + 1)
-        with figure(path, 7.2, 4.0, force=force) as drawing:
+        with canvas(7.2, 4.0) as drawing:
             panel = drawing.subplots()
             for name, colour, style in (("alpha", BLUE, "o-"), ("beta", VERMILLION, "s--")):
                 if (curve := getattr(self, name)).any():
@@ -157,14 +163,12 @@ class Bias:
             panel.set_ylim(bottom=min(0.0, float(np.nanmin(self.beta_low, initial=0.0)) * 1.1))
             panel.set_title(f"Position bias ({self.method}), {self.level:.0%} intervals", loc="left", fontweight="bold")
             panel.legend(loc="upper right")
-        return Path(path)
+        return drawing
 
-    def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the bias to a JSON file that :func:`rankwise.clicks.read_bias` reads."""
-        content = {"format": _FORMAT, **asdict(self)}
-        with replacing(path, force=force) as new:
-            new.write_text(json.dumps(content, indent=1, ensure_ascii=False, default=_plain) + "\n", "utf-8")
-        return Path(path)
+    def to_dict(self) -> Json:
+        """Return all fields; :meth:`save` writes them to a .json file that :func:`rankwise.clicks.read_bias` reads."""
+        fields_: Json = plain({"format": _FORMAT, **asdict(self)})
+        return fields_
 
 
 def read_bias(path: str | Path) -> Bias:
@@ -198,10 +202,6 @@ def _from_json(keys: Any) -> Bias:
         by_segment=None if rows is None else _numbers("by_segment", rows),
         pbm=None if pbm is None else _from_json(pbm),
     )
-
-
-def _plain(array: Array) -> Any:
-    return np.where(np.isnan(array), None, array).tolist()  # type: ignore[call-overload]
 
 
 def _numbers(name: str, values: ArrayLike) -> Array:

@@ -1,7 +1,6 @@
 """Whether a position bias predicts the clicks of a ranker that it has not seen."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,20 +11,23 @@ from scipy.stats import norm
 from rankwise import check
 from rankwise.arrays import Array, Keywords
 from rankwise.clicks.logs.log import KEYS, Log
+from rankwise.clicks.positions.allpairs import Numbers, sums_by
 from rankwise.clicks.positions.confounding import confounding, items_by_period
-from rankwise.clicks.positions.harvest import Numbers, sums_by
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import COLOURS, GREY, figure
+from rankwise.statistics.figures.drawing import COLOURS, GREY, canvas
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import RESAMPLED
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from rankwise.clicks.positions.bias import Bias
 
 _TOLERANCE = 0.1  # how far observed clicks may be from predicted ones, as a share
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BiasCheck:
+class BiasCheck(Result):
     """Clicks of each ranker by position, observed and predicted from the clicks of the others.
 
     Only documents count that the others showed at another position, and each counts less where its prediction rests on
@@ -126,15 +128,18 @@ class BiasCheck:
         return f"BiasCheck({self.sentence})"
 
     def __str__(self) -> str:
-        title = "observed over predicted clicks of each ranker, held out in turn"
-        return f"{title}\n{self.table().text()}" if self.shared.any() else self.sentence
+        return self.to_text() if self.shared.any() else self.sentence
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw observed over predicted clicks by position: .png, .svg or .pdf."""
+    def tables(self) -> list[tables.Table]:
+        """Return the table with its title."""
+        return [replace(self.table(), title="observed over predicted clicks of each ranker, held out in turn")]
+
+    def figure(self) -> "Figure":
+        """Draw observed over predicted clicks by position."""
         if not self.shared.any():
             raise check.error("there is nothing to draw", got=self.sentence)
         n_rankers, n_positions = self.ratio.shape
-        with figure(path, 7.2, 4.0, force=force) as drawing:
+        with canvas(7.2, 4.0) as drawing:
             panel = drawing.subplots()
             panel.axhspan(1.0 - _TOLERANCE, 1.0 + _TOLERANCE, color=GREY, alpha=0.15, linewidth=0)
             panel.axhline(1.0, color=GREY, linewidth=0.8)
@@ -151,7 +156,7 @@ class BiasCheck:
             title = "ALARM: off by more than a tenth" if self.alarm else "No alarm"
             panel.set_title(f"Rankers held out in turn: {title}", loc="left", fontweight="bold")
             panel.legend(loc="best")
-        return Path(path)
+        return drawing
 
 
 def check_bias(bias: "Bias", log: Log, other: Log | None = None, *, level: float = 0.95) -> BiasCheck:

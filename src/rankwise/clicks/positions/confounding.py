@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from rankwise.arrays import Array
 from rankwise.clicks.logs.log import Log
-from rankwise.clicks.positions.harvest import Numbers, Swaps, sums_by
+from rankwise.clicks.positions.allpairs import Numbers, PositionSwaps, sums_by
 from rankwise.statistics import tables
 from rankwise.stream import Stream
 
@@ -101,7 +101,7 @@ class _Curve:
             return None
         if not 2 <= log.n_positions <= _MOST_POSITIONS:
             return None
-        swaps = Swaps.of(log, items)
+        swaps = PositionSwaps.of(log, items)
         if swaps.gap:
             return None
         logs = swaps.fit(swaps.sums.sum((0, 1)))
@@ -129,7 +129,7 @@ class _Curve:
         if not self.off.any():
             return ""
         worst = int(np.argmax(np.abs(self.logs - self.expected) * self.off))
-        swaps = Swaps.of(log, log.pairs)
+        swaps = PositionSwaps.of(log, log.pairs)
         all_logs = self.logs[worst], self.expected[worst], swaps.fit(swaps.sums.sum((0, 1)))[worst]
         found, expected, whole = map(tables.number, np.exp(all_logs))
         if abs(all_logs[2] - all_logs[0]) <= abs(all_logs[2] - all_logs[1]):

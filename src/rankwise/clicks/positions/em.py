@@ -22,7 +22,7 @@ from rankwise import check
 from rankwise.arrays import Array, Keywords
 from rankwise.clicks import regression
 from rankwise.clicks.logs.log import Log
-from rankwise.clicks.positions.harvest import LBFGS, PositionCounts, groups_of, poisson_counts, sums_by
+from rankwise.clicks.positions.allpairs import LBFGS, PositionCounts, groups_of, poisson_counts, sums_by
 from rankwise.data.dataset import RankingDataset
 from rankwise.statistics import tables
 from rankwise.stream import Stream

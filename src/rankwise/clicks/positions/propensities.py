@@ -5,15 +5,15 @@ from typing import Annotated, Any
 import numpy as np
 from scipy.stats import t as student
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Keywords, read_only
 from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.clicks.logs.exchanges import Gap
 from rankwise.clicks.logs.log import Log
+from rankwise.clicks.logs.position_pairs import Gap
 from rankwise.clicks.positions import em
+from rankwise.clicks.positions.allpairs import PositionCounts, PositionSwaps, sums_by
 from rankwise.clicks.positions.bias import Bias
 from rankwise.clicks.positions.confounding import items_by_period
-from rankwise.clicks.positions.harvest import PositionCounts, Swaps, sums_by
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.statistics import tables
@@ -38,6 +38,7 @@ _UNEVEN = 0.2  # of shuffled documents: how far chances of positions may be from
 _SURELY = 3.0  # standard errors
 
 
+@moved.renamed("rw.clicks.propensities")
 def propensities(
     log: Log,
     method: Annotated[
@@ -62,7 +63,7 @@ def propensities(
         Unset("all time"),
         Option(metavar="DAYS"),
     ] = None,
-    samples: int = 200,
+    resamples: int = 200,
     level: float = 0.95,
     seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
 ) -> Bias:
@@ -78,7 +79,7 @@ def propensities(
     documents only within seven days, where relevance changes and rankers follow it; the log needs times. ``trust=True``
     estimates clicks by trust, beta, too; the curve without it is in ``bias.pbm``. ``segments=True`` adds a curve for
     each segment, pulled to the common one as far as predicting other queries asks for it. Where the log does not
-    identify the bias, an error names what is missing. ``samples`` samples of queries with replacement give the
+    identify the bias, an error names what is missing. ``resamples`` samples of queries with replacement give the
     intervals of ``"harvest"`` and ``"randomized"`` (at most 20 those of trees), the jackknife by query those with
     trust, the sandwich formula others.
 
@@ -93,7 +94,7 @@ def propensities(
     Bias(harvest, 2 positions: alpha 1.0000, 0.5000)
     """
     check.choice("method", method, _METHODS)
-    check.integer("samples", samples, least=2)
+    check.integer("resamples", resamples, least=2)
     check.number("level", level, least=0.0, most=1.0, open_ends=True)
     if features is not None and method != "em":
         raise check.error("features= belongs to method='em'", got=f"method={method!r}")
@@ -108,24 +109,24 @@ def propensities(
     items = log.pairs
     if period is not None:
         log, items = items_by_period(log, check.integer("period", period, least=1))
-    swaps = Swaps.of(log, items, by_segment=segments)
+    swaps = PositionSwaps.of(log, items, by_segment=segments)
     if (gap := swaps.gap) and (gap.kind == "shown" or (features is None and method != "randomized")):
         raise gap.error()
     few = log.n_queries < RESAMPLED
     notes = [_METHODS[method] if features is None else _FEATURES]
     by_segment: Keywords = {}
     if features is not None:
-        plain = em.by_features(log, log.documents(features), samples, stream)
+        plain = em.by_features(log, log.documents(features), resamples, stream)
     elif method == "em":
         plain = em.by_document(log)
     else:
         if method == "randomized":
             _check_shuffled(log, gap)
-            swaps = Swaps.of(log, log.queries, by_segment=segments)
+            swaps = PositionSwaps.of(log, log.queries, by_segment=segments)
             if gap := swaps.gap:
                 raise gap.error("query")
         logs, none = swaps.fit(swaps.sums.sum((0, 1))), np.zeros(log.n_positions)
-        errors = none if few else swaps.resampled(logs, samples, stream).std(0, ddof=1)
+        errors = none if few else swaps.resampled(logs, resamples, stream).std(0, ddof=1)
         plain = em.Curves(logs, none, errors, none)
         if segments:
             curves, words = _segments(swaps, logs, log, stream)
@@ -199,7 +200,7 @@ def _check_shuffled(log: Log, gap: Gap | None) -> None:
     )
 
 
-def _segments(swaps: Swaps, common: Array, log: Log, stream: Stream) -> tuple[Array, list[str]]:
+def _segments(swaps: PositionSwaps, common: Array, log: Log, stream: Stream) -> tuple[Array, list[str]]:
     """Return a curve for each segment, and what is to be said about them.
 
     log θ of a segment is the common curve and a difference with a normal prior; the prior's width is the one whose

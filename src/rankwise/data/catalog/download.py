@@ -46,10 +46,8 @@ def fetch(archive: Archive, into: Path) -> Path:
         if absent and target.exists():
             return target
         if not absent:
-            raise FileExistsError(
-                f"{target} exists already and is kept, though files of the set are missing in it. "
-                "Hint: move it away, or complete it by hand."
-            )
+            what = f"{target} exists already and is kept, though files of the set are missing in it"
+            raise FileExistsError(check.Message(what, hint="move it away, or complete it by hand"))
         staging = into / ".rankwise-download"
         staging.mkdir(parents=True, exist_ok=True)
         try:

@@ -9,20 +9,19 @@ from typing import Any
 from rankwise import check, settings_files
 from rankwise.arrays import Keywords
 from rankwise.data.catalog.download import Archive
-from rankwise.data.columns import roles
-from rankwise.data.compressed import FORMATS, by_name
+from rankwise.data.columns import COLUMNS, roles
+from rankwise.data.file_formats import FORMATS, by_name
 
+_WHAT = "the description of a data set"
 PARTS = ("train", "valid", "test")
 _LISTS = ("features", "categorical")
 _COLUMNS = tuple(roles())
-_MAPPING = "columns by name"
 _OF_TABLES = (*_COLUMNS, *_LISTS, "sort")
 _OF_TEXT = ("n_features", "first_index")
 _NUMBERS = ("folds", *_OF_TEXT)
-_KINDS = dict.fromkeys(_LISTS, "a list of names") | {
-    "sort": "true or false",
-    "more_labels": _MAPPING,
-}  # of values; of all others, text
+_TYPES: Keywords = {"features": tuple[str, ...], "categorical": tuple[str, ...], "sort": bool} | {
+    column.role: dict[str, str] for column in COLUMNS if column.several
+}  # of values; others are strings
 KEYS = ("name", *PARTS, "folds", "format", *_OF_TABLES, *_OF_TEXT)
 
 
@@ -71,26 +70,15 @@ def describe(path: Path) -> CatalogEntry:
     ...     describe(path).files["train"]
     ('{fold}/train.txt',)
     """
-    file = settings_files.load(path, "the description of a data set")
+    file = settings_files.load(path, _WHAT)
     keys = file.keys
-    for key in keys:
-        if key not in KEYS:
-            hint, where = check.suggestion(key, KEYS).rstrip("?"), file.place(key)
-            raise check.error("unknown key in the description of a data set", got=repr(key), where=where, hint=hint)
+    settings_files.check_keys(keys, KEYS, _WHAT, file.place)
     for key in ("train", "test"):
         if key not in keys:
             raise check.error(f"the description of a data set must name a {key} file", where=str(path))
     for key, value in keys.items():
-        kind = _KINDS.get(key, "text")
-        is_names = isinstance(value, list) and all(isinstance(name, str) for name in value)
-        fits = {"a list of names": is_names, "true or false": isinstance(value, bool), "text": isinstance(value, str)}
-        fits[_MAPPING] = isinstance(value, dict) and all(isinstance(name, str) for name in value.values())
-        if key not in _NUMBERS and not fits[kind]:
-            what = f"{key} must be {kind} in the description of a data set"
-            hint = {"a list of names": f'write {key} = ["…"]', _MAPPING: f'write {key} = {{purchase = "…"}}'}.get(
-                kind, ""
-            )
-            raise check.error(what, got=repr(value), where=file.place(key), hint=hint)
+        if key not in _NUMBERS:
+            settings_files.check_type(key, value, _TYPES.get(key, str), file.place(key))
     texts = {key: keys[key] for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys}
     files = {part: (texts[part],) for part in PARTS if part in texts}
     numbered = all("{fold}" in pattern for (pattern,) in files.values())

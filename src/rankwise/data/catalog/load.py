@@ -15,7 +15,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import cached
 
 if TYPE_CHECKING:
-    from rankwise.data.interactions.lists import Interactions
+    from rankwise.data.interactions.interactions import Interactions
 
 PartName = Literal["train", "valid", "test"]
 MovieLens = Literal["movielens-latest-small", "movielens-100k", "movielens-1m", "ml-latest-small", "ml-100k", "ml-1m"]
@@ -74,8 +74,8 @@ def load_dataset(
     plain or as ``.gz`` or ``.zst``). ``fold`` counts from 1, which is the default. ``part`` gives one of ``train``,
     ``valid`` and ``test`` alone. ``download=True`` fetches a set that is not there, where its terms let a program do
     so. With ``cache`` a binary copy is kept, which the next load maps into memory instead of reading the text (see
-    :mod:`rankwise.data.disk.cache`). MovieLens comes as :class:`rankwise.Interactions`; its ``to_frame()`` is the
-    table of ratings: user, item, rating, time.
+    :mod:`rankwise.data.disk.cache`). MovieLens comes as :class:`rankwise.recommend.Interactions`; its ``to_frame()`` is
+    the table of ratings: user, item, rating, time.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as here:
@@ -108,7 +108,7 @@ def load_dataset(
     if files is None:
         raise _missing(entry, patterns, bases)
     if entry.format == "ratings":
-        from rankwise.data.interactions.lists import Interactions
+        from rankwise.data.interactions.interactions import Interactions
 
         return Interactions.read(files["ratings"])
     with in_toml(name) if str(name).endswith(".toml") else contextlib.nullcontext():
@@ -192,7 +192,7 @@ def _missing(entry: CatalogEntry, patterns: Mapping[str, list[str]], bases: list
         hint += ", or `pass download=True`" if entry.archive else ""
     else:
         hint = "correct the paths, which are relative to the .toml file"
-    return FileNotFoundError(check.Sentence("\n".join([*lines, ""]), hint))
+    return FileNotFoundError(check.Message("\n".join(lines), hint=hint, end="\n"))
 
 
 def _read(entry: CatalogEntry, path: Path, cache: bool) -> RankingDataset:
@@ -207,8 +207,8 @@ def _read(entry: CatalogEntry, path: Path, cache: bool) -> RankingDataset:
 
         read, files, options = csv.read_csv, [path], dict(entry.columns)
     else:
+        from rankwise.data.letor.line_blocks import files_of
         from rankwise.data.letor.reader import read_letor
-        from rankwise.data.letor.text import files_of
 
         read, files = read_letor, files_of(path)
         options = {"n_features": entry.n_features, "first_index": entry.first_index}

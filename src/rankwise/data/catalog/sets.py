@@ -246,7 +246,7 @@ def entry(name: str) -> CatalogEntry:
     'MSLR-WEB10K'
     >>> entry("mq2009")
     Traceback (most recent call last):
-    ValueError: unknown data set: got 'mq2009'. Hint: did you mean 'mq2008', of those ...
+    rankwise.errors.InputError: unknown data set: got 'mq2009'. Hint: did you mean 'mq2008', of those ...
     """
     match = _BY_NAME.get(_plain(name))
     if match is not None:

@@ -17,7 +17,7 @@ from rankwise import caches, check
 from rankwise._version import __version__
 from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.copies import as_json, fingerprints, open_copy, plain, write_copy
+from rankwise.data.disk.binary_copy import as_json, fingerprints, open_copy, plain, write_copy
 
 FORMAT = 5
 FOLDER = ".rankwise-cache"
@@ -144,7 +144,5 @@ def _write_one(places: list[Path], stamp: Json, fill: Callable[[Path], RankingDa
 
 
 def _no_room(source: Path, folder: object, failed: OSError) -> OSError:
-    return OSError(
-        f"the features of {source} could not be copied to {folder}: {failed}. "
-        "Hint: set folder=… to one with enough space."
-    )
+    what = f"the features of {source} could not be copied to {folder}: {failed}"
+    return OSError(check.Message(what, hint="set folder=… to one with enough space"))

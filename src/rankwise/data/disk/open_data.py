@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.data import compressed, frames
+from rankwise.data import file_formats, frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import mapped
 from rankwise.data.disk.mapped import BLOCK, DiskDataset, MappedRows, rows_at_once
-from rankwise.data.letor.growing import Growing
+from rankwise.data.letor.buffers import Growing
+from rankwise.data.letor.line_blocks import files_of
 from rankwise.data.letor.lines import highest_index
 from rankwise.data.letor.reader import Reader
-from rankwise.data.letor.text import files_of
 from rankwise.data.reading import format_of_data
 from rankwise.data.remote import accepts_urls
 from rankwise.data.tables.features import category_lists, column_names, feature_columns, in_days, matrix
-from rankwise.data.tables.parquet import described, intact, parquet_files, reading, scan
+from rankwise.data.tables.parquet import arguments_for_frame, intact, parquet_files, reading, scan
 
 Progress = Callable[[int, int], object]
 _PIECE = 1 << 16  # bytes that are read at once while runs are merged
@@ -91,7 +91,7 @@ def copy_parquet(
     ``block`` is how many bytes of features are in memory at once.
     """
     paths = intact(parquet_files(path))
-    arguments_of_frame, absent = described(paths, columns)
+    arguments_of_frame, absent = arguments_for_frame(paths, columns)
     categorical = column_names(arguments_of_frame.get("categorical", ()))
     with reading(paths):
         table = scan(paths)
@@ -167,7 +167,7 @@ def copy_letor(
     """
     width = 0
     while True:
-        with target.open("w+b") as file, compressed.open_bytes(path) as (source, raw):
+        with target.open("w+b") as file, file_formats.open_bytes(path) as (source, raw):
             reader = _Spilling(path, _Matrix(file), block, **options)
             reader.features.width = max(reader.features.width, width)
             reader.resize_to_width()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rankwise import threads
 from rankwise.arrays import offsets_of, read_only
 from rankwise.compiling import kernel
-from rankwise.data.interactions.parts import Flags, Share
+from rankwise.data.interactions.holdout import Flags, Share
 from rankwise.stream import Stream, empty_set, insert, uniform
 
 # From this many expected items on, a pool that should be twice as large as what is drawn from it always is

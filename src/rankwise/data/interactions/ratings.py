@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Ids, Keywords, offsets_of
 from rankwise.compiling import kernel
-from rankwise.data.compressed import BYTE_ORDER_MARK, is_parquet, read_bytes
+from rankwise.data.file_formats import BYTE_ORDER_MARK, is_parquet, read_bytes
 from rankwise.data.tables import Table, marks
 from rankwise.data.tables.csv import TextTable, header_of, parse
 from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy, without_nulls

@@ -9,7 +9,7 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Ids
-from rankwise.data.compressed import is_parquet, read_bytes
+from rankwise.data.file_formats import is_parquet, read_bytes
 from rankwise.data.interactions.ratings import SPELLINGS, plain, read_parquet
 
 NAMES = ("movies.csv", "movies.csv.gz", "movies.dat", "u.item", "items.csv", "items.parquet")
@@ -67,7 +67,7 @@ def _text(path: Path) -> pl.DataFrame:
     usual = {*SPELLINGS["item"], *_TITLES}
     header = any(plain(word) in usual for word in rows[0])
     names = rows[0] if header else [f"column {number}" for number in range(1, len(rows[0]) + 1)]
-    check.named_once(names, str(path))
+    check.require_unique_names(names, str(path))
     width = len(names)
     body = [(row + [""] * width)[:width] for row in rows[header:]]
     return pl.DataFrame(body, schema=dict.fromkeys(names, pl.String), orient="row")

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Column, Keywords
-from rankwise.data.compressed import open_bytes
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.file_formats import open_bytes
 from rankwise.data.letor import lines
+from rankwise.data.letor.buffers import Growing, GrowingIds, GrowingRows, NotUtf8Error, probabilities
 from rankwise.data.letor.decimals import exact_float32
-from rankwise.data.letor.growing import Growing, GrowingIds, GrowingRows, NotUtf8Error, probabilities
-from rankwise.data.letor.text import Sizes, line_blocks, read_sizes, side_files
+from rankwise.data.letor.line_blocks import Sizes, line_blocks, read_sizes, side_files
 from rankwise.data.remote import accepts_urls
 
 _BLOCK = 1 << 22  # bytes of text

@@ -10,8 +10,8 @@ import polars as pl
 from rankwise import check
 from rankwise.arrays import Ids
 from rankwise.data import columns
-from rankwise.data.compressed import TABLES, create_bytes, ending
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.file_formats import TABLES, create_bytes, ending
 from rankwise.data.letor.lines import MOST_ID
 from rankwise.sparse import is_sparse
 
@@ -33,7 +33,7 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     them are rejected, unless ``lossy`` allows to leave them out.
     """
     if ending(Path(path)) in TABLES:
-        hint = "end its name in .txt, .letor or .svm, or write Parquet with rw.write_parquet"
+        hint = "end its name in .txt, .letor or .svm, or write Parquet with rw.data.write_parquet"
         raise check.error("LETOR text is read by names of text", got=repr(Path(path).name), hint=hint)
     comments = {"inc": data.inclusion_probabilities, "prob": data.relevance_probabilities}
     after_ids = ("inclusion_probabilities", "relevance_probabilities")

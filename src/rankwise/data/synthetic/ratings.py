@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankwise import check
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.stream import Stream
 
 _TASTES = 4  # hidden traits of items, and weights of users for them

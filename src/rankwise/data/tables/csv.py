@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from rankwise import check, threads
 from rankwise.data import columns
 from rankwise.data.categories import is_numeric
-from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.file_formats import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.remote import accepts_urls
 from rankwise.data.tables import marks
 from rankwise.data.tables.features import column_names, feature_columns
@@ -229,7 +229,7 @@ def header_of(text: bytes, path: Path, between: str) -> tuple[list[str], int]:
         raise check.not_utf8(text, f"{path}, line {reader.line_num + 1}") from None
     except csv.Error:
         return [], 2  # what is wrong is said where the table is read
-    check.named_once(names, f"{path}, line {reader.line_num}")
+    check.require_unique_names(names, f"{path}, line {reader.line_num}")
     return names, reader.line_num + 1
 
 

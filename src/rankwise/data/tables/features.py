@@ -3,7 +3,6 @@
 import difflib
 import fnmatch
 import itertools
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.data import columns
-from rankwise.data.categories import Values, beyond, is_numeric, translated, translation, values
+from rankwise.data.categories import Values, is_numeric, translated, translation, unknown_code_error, values
 
 CategoryLists = Mapping[str, Values]
 """Column -> its categories."""
@@ -256,9 +255,9 @@ def matrix(
             if warn and series.name not in lists and np.abs(column).max(initial=0.0, where=~np.isnan(column)) >= _WHOLE:
                 coarse += [series.name] if 2 * np.unique(column).size < series.n_unique() else []
     if coarse:
-        what = f"features whose numbers are so large that float32 tells less than half apart: {_listed(coarse)}."
+        what = f"features whose numbers are so large that float32 tells less than half apart: {_listed(coarse)}"
         hint = "subtract the smallest, as of times in seconds, or leave out what is an id"
-        warnings.warn(check.Sentence(what, hint), stacklevel=2)
+        check.warn(what, hint=hint, stacklevel=2)
     return filled
 
 
@@ -268,7 +267,7 @@ def of_values(name: str, codes: NDArray[np.float32], listed: Values) -> pl.Serie
     present = ~np.isnan(codes)
     outside = present & ~np.isin(codes, np.arange(len(listed)))
     if outside.any():
-        raise beyond(codes[int(np.argmax(outside))], len(listed), f"column {name!r}")
+        raise unknown_code_error(codes[int(np.argmax(outside))], len(listed), f"column {name!r}")
     places = pl.Series(np.where(present, codes, 0).astype(np.uint32)).set(pl.Series(~present), None)
     return pl.Series(name, list(listed), dtype=kind, strict=False).gather(places)
 

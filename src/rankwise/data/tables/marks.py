@@ -5,7 +5,6 @@ what they mean: whoever separates columns by semicolons has decimal commas.
 """
 
 import re
-import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -139,18 +138,18 @@ class Numbers:
     def warn(self, features: Collection[str], roles: Collection[str | None] = ()) -> None:
         """Warn of what may be wrong in these features, and of points in columns with a role."""
         if zeros := [name for name in self.zeros if name in features]:
-            what = f"features of numbers with leading zeros, which ids have: {', '.join(zeros)}."
+            what = f"features of numbers with leading zeros, which ids have: {', '.join(zeros)}"
             hint = (
                 f"name ids in `document=…` or `categorical=[…]`, or leave them out with `features={[f'!{zeros[0]}']}`"
             )
-            warnings.warn(check.Sentence(what, hint), stacklevel=3)
+            check.warn(what, hint=hint, stacklevel=3)
         for found, meaning in ((self.joined, "between thousands"), (self.pointed, "before decimals")):
             for name, cell in found.items():
                 if name in features or name in roles:
                     value = cell.replace(".", "") if found is self.joined else f"{float(cell):g}"
-                    what = f"points in column {name!r} are taken as marks {meaning}: {cell} is {value}."
+                    what = f"points in column {name!r} are taken as marks {meaning}: {cell} is {value}"
                     hint = "`set thousands='.'` if they are marks between thousands, or `set thousands='none'` if not"
-                    warnings.warn(check.Sentence(what, hint), stacklevel=3)
+                    check.warn(what, hint=hint, stacklevel=3)
 
 
 def warn_of_categories(frame: pl.DataFrame) -> None:
@@ -159,9 +158,9 @@ def warn_of_categories(frame: pl.DataFrame) -> None:
     named = {name: _first(one, ",") for name, one in cells.items() if _decimal_comma(one) or _comma_of_thousands(one)}
     if named:
         shown = ", ".join(f"{name} ({cell})" for name, cell in named.items())
-        what = f"categories that are numbers with a comma: {shown}."
+        what = f"categories that are numbers with a comma: {shown}"
         hint = "leave them out of `categorical=[…]`, and `set decimal=','` if the comma is a decimal one"
-        warnings.warn(check.Sentence(what, hint), stacklevel=3)
+        check.warn(what, hint=hint, stacklevel=3)
 
 
 def _first(cells: pl.Series, mark: str) -> str:

@@ -11,10 +11,10 @@ import polars as pl
 from rankwise import check, threads
 from rankwise.arrays import Json, Keywords
 from rankwise.data import columns, frames
+from rankwise.data.arguments import Roles
 from rankwise.data.categories import Values, is_numeric, join
-from rankwise.data.columns import Roles
-from rankwise.data.compressed import is_known, is_parquet
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.file_formats import is_known, is_parquet
 from rankwise.data.remote import accepts_urls
 from rankwise.data.tables import checksum
 from rankwise.data.tables.features import feature_columns
@@ -37,7 +37,7 @@ def read_parquet(path: str | Path, **arguments: Unpack[Roles]) -> RankingDataset
     describes its columns itself; it has a checksum of its content, and damage to it is an error.
     """
     paths = intact(parquet_files(path))
-    frame_arguments, absent = described(paths, cast("Keywords", arguments))
+    frame_arguments, absent = arguments_for_frame(paths, cast("Keywords", arguments))
     with reading(paths):
         data = RankingDataset.from_frame(scan(paths), **frame_arguments)
     nothing: Keywords = dict.fromkeys(absent)
@@ -52,7 +52,7 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
     threads.check_tables()
     path = Path(path)
     if is_known(path) and not is_parquet(path):
-        hint = "end its name in .parquet, or write LETOR text with rw.write_letor"
+        hint = "end its name in .parquet, or write LETOR text with rw.data.write_letor"
         raise check.error("Parquet is read by its name", got=repr(path.name), hint=hint)
     names = frames.feature_names(data)
     table = frames.to_frame(data)
@@ -98,7 +98,7 @@ def reading(paths: Sequence[Source]) -> Iterator[None]:
         yield
 
 
-def described(paths: Sequence[Source], arguments: Keywords) -> tuple[Keywords, tuple[str, ...]]:
+def arguments_for_frame(paths: Sequence[Source], arguments: Keywords) -> tuple[Keywords, tuple[str, ...]]:
     """Return the arguments of :func:`frames.from_frame` for these files, and the names that the data did not have.
 
     A file that :func:`write_parquet` wrote describes its columns; ``arguments`` of the user take precedence.

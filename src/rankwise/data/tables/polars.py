@@ -28,7 +28,7 @@ def as_polars(frame: Table) -> tuple[pl.LazyFrame, dict[str, Values]]:
     if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
         return _from_pandas(frame)
     if hasattr(frame, "__arrow_c_stream__"):
-        check.named_once(list(getattr(frame, "column_names", ())))
+        check.require_unique_names(list(getattr(frame, "column_names", ())))
         with contextlib.suppress(pl.exceptions.SchemaError):  # of a single column
             return pl.DataFrame(cast("ArrowTable", frame)).lazy(), {}
     raise check.error(
@@ -40,7 +40,7 @@ def as_polars(frame: Table) -> tuple[pl.LazyFrame, dict[str, Values]]:
 
 def _from_pandas(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
     columns, lists = [], {}
-    check.named_once([str(name) for name in frame.columns])
+    check.require_unique_names([str(name) for name in frame.columns])
     for name, column in frame.items():
         missing = column.isna().to_numpy()
         values: Any
@@ -77,7 +77,7 @@ def ids_from_text(column: pl.Series) -> pl.Series:
     return numbers if numbers.cast(pl.String).eq_missing(written).all() else column
 
 
-def without_nulls(column: pl.Series, what: str, place: Callable[[int], str]) -> pl.Series:
+def without_nulls(column: pl.Series, what: str, place: Callable[[int], str | check.Row]) -> pl.Series:
     """Return a column that has a value in every row; ``place`` says where a row is."""
     if column.null_count():
         where = place(int(column.is_null().arg_max() or 0))
@@ -85,7 +85,7 @@ def without_nulls(column: pl.Series, what: str, place: Callable[[int], str]) -> 
     return column
 
 
-def checked_ids(column: pl.Series, what: str, place: Callable[[int], str]) -> pl.Series:
+def checked_ids(column: pl.Series, what: str, place: Callable[[int], str | check.Row]) -> pl.Series:
     """Return a column of ids as text, or as integers of at most 64 bits; ``place`` says where a row is."""
     if isinstance(column.dtype, pl.Categorical | pl.Enum):
         column = column.cast(pl.String)

@@ -8,8 +8,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.data.dataset import RankingDataset
-from rankwise.experiments.keys import CURVES as KINDS
 from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, QUERIES
+from rankwise.experiments.spec_types import CURVES as KINDS
 
 if TYPE_CHECKING:
     from rankwise.experiments.running.trials import Untrained

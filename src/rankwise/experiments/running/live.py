@@ -12,14 +12,14 @@ from rankwise.statistics.tables import duration
 if TYPE_CHECKING:
     from rich.console import Console, Group
 
-    from rankwise.experiments.running.run import Progress, Report, Work
+    from rankwise.experiments.running.run import ExperimentRun, Progress, Report
     from rankwise.experiments.spec import Spec
 
 _ROWS = 16  # of means at once
 _EVERY = 20.0  # seconds between lines where there is no terminal
 
 
-def forecast(work: "Work") -> str:
+def forecast(work: "ExperimentRun") -> str:
     """Return how much work is left, in words."""
     progress = work.progress
     left = progress.seconds_left
@@ -85,9 +85,7 @@ def _picture(spec: "Spec", progress: "Progress") -> "Group":
     for (data, level, method), values in list(progress.means.items())[-_ROWS:]:
         text = tables.number(sum(values) / len(values))
         if len(values) >= significance.FEWEST:
-            ends = significance.interval_of_mean(
-                values, bounds=bounds_of(str(spec.decide)), confidence=1.0 - spec.alpha
-            )
+            ends = significance.interval_of_mean(values, bounds=bounds_of(str(spec.decide)), level=1.0 - spec.alpha)
             text += " " + tables.interval(*ends)
         grid.add_row(*(Text(check.printable(one)) for one in (data, f"{level:g}", method, text, str(len(values)))))
     bar = ProgressBar(total=progress.total, completed=progress.done, width=40)

@@ -11,7 +11,7 @@ from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.clicks.models.impressions import simulate_clicks
 from rankwise.clicks.models.users import CLICK_PROBABILITIES
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.data.perturb import add_negatives, binarize, flip_labels
 from rankwise.data.splits import split
 from rankwise.experiments.running.sources import Source
@@ -37,7 +37,7 @@ def seed_of(seed: int, trial: int) -> int:
 
 
 def random_trials(source: Source, spec: "Spec", trial: int) -> Triple:
-    """Split all queries anew in every trial, as :func:`rankwise.trials` does."""
+    """Split all queries anew in every trial, as :func:`rankwise.data.trials` does."""
     train, valid, test = split(source.whole(), spec.split, seed=spec.seed, trial=trial)
     return train, valid, test
 

@@ -15,9 +15,9 @@ from rankwise.arrays import Json, Keywords
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.experiments.results import DESCRIPTION, PAGE, Results
 from rankwise.experiments.running import provenance
-from rankwise.experiments.running.estimate import Clock
+from rankwise.experiments.running.eta import Clock
 from rankwise.experiments.running.store import TRIALS, Outcome, Store
-from rankwise.experiments.running.trials import Cell, cells_of, compute
+from rankwise.experiments.running.trials import TrialCell, cells_of, compute
 from rankwise.experiments.schema import KEY
 from rankwise.experiments.spec import Spec
 from rankwise.metrics.base import weighted_mean
@@ -53,14 +53,14 @@ Report = Callable[[Progress], None]
 
 
 @dataclass(kw_only=True, eq=False)
-class Work:
+class ExperimentRun:
     """An experiment in its folder: what is there, what is missing, and how long that will take."""
 
     spec: Spec
     folder: Workspace
     store: Store
-    cells: list[Cell]
-    missing: list[Cell]
+    cells: list[TrialCell]
+    missing: list[TrialCell]
     workers: int
     """Processes; 0: a cluster."""
     clock: Clock
@@ -75,7 +75,7 @@ def begin(
     on_cluster: bool = False,
     data_folder: str | Path | None = None,
     estimate: bool = True,
-) -> Work:
+) -> ExperimentRun:
     """Look at what is there; with ``estimate``, time a few rounds of what nothing is known about. Writes nothing."""
     space = _workspace(Path(folder), spec)
     _check_installed(spec, on_cluster=on_cluster)
@@ -95,7 +95,7 @@ def begin(
         clock.probe()
     progress.seconds_left = clock.left(missing)
     work: Keywords = {"cells": cells, "missing": missing, "workers": workers, "clock": clock, "progress": progress}
-    return Work(spec=spec, folder=space, store=store, **work)
+    return ExperimentRun(spec=spec, folder=space, store=store, **work)
 
 
 def run(
@@ -178,7 +178,7 @@ def _workspace(folder: Path, spec: Spec) -> Workspace:
     return space
 
 
-def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Exception]]:
+def _outcomes(work: ExperimentRun, dask: str | None) -> Iterator[tuple[TrialCell, Outcome | Exception]]:
     """Compute cells in any order; bad input in one of them does not stop the others."""
     if not work.missing:
         return
@@ -194,8 +194,8 @@ def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Ex
     with cluster(dask) if dask is not None else processes(work.workers) as pool:
         work.clock.start()
         with without_interrupts():
-            registered = registry.parcels()
-            futures: dict[Future[Outcome], Cell] = {
+            registered = registry.pickle_registry()
+            futures: dict[Future[Outcome], TrialCell] = {
                 pool.submit(_compute, registered, cell): cell for cell in work.missing
             }
         done: SimpleQueue[Future[Outcome]] = SimpleQueue()  # whose get Ctrl-C may end at any point, unlike as_completed
@@ -208,13 +208,13 @@ def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Ex
                 yield futures[future], wrong
 
 
-def _compute(registered: list[bytes], cell: Cell) -> Outcome:
+def _compute(registered: list[bytes], cell: TrialCell) -> Outcome:
     """Compute a cell in another process, which is told what is registered in this one."""
-    registry.receive(registered)
+    registry.restore_registry(registered)
     return compute(cell)
 
 
-def _description(work: Work, command: str) -> Json:
+def _description(work: ExperimentRun, command: str) -> Json:
     """What the folder says about itself."""
     facts = {
         "rankwise": __version__,

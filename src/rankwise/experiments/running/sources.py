@@ -13,7 +13,7 @@ from rankwise import check, grammar
 from rankwise.data.catalog.load import Parts, load_dataset
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.data.reading import entry_of, read_data
 from rankwise.data.splits import folds as made_folds
 from rankwise.data.splits import split

@@ -32,13 +32,12 @@ from rankwise.experiments.running.store import Outcome, slug
 from rankwise.experiments.spec import Spec
 from rankwise.metrics import metric
 from rankwise.metrics import metrics as find_metrics
-from rankwise.metrics.base import with_labels
 from rankwise.objectives.prepared import NoKernelWarning
 from rankwise.objectives.softmax.guarantees import guarantees
 from rankwise.rankers.table import is_ours
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.stopping import NothingLearnedError
-from rankwise.rankers.training.validation import Measure, Validation
+from rankwise.rankers.training.validation import EvalSet, Validation
 from rankwise.rankers.trees.protocol import USUAL
 from rankwise.threads import use_threads
 
@@ -48,7 +47,7 @@ a trial's digest."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Cell:
+class TrialCell:
     """One trial of one method on one data set at one level: what is computed and kept at once."""
 
     spec: Spec
@@ -84,7 +83,7 @@ class Cell:
         }
 
 
-def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int = 1) -> list[Cell]:
+def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int = 1) -> list[TrialCell]:
     """List everything that is to be computed: whole trials first, so that what is there can be compared early."""
     folder = None if data_folder is None else str(data_folder)
     columns = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in spec.columns.items())
@@ -95,7 +94,7 @@ def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int 
         raise check.error("two data sets have the same name", got=twice, hint="name one of them: NAME=path/to/file")
     marks = {source: source.fingerprint() for source in sources}
     cells = [
-        Cell(
+        TrialCell(
             spec=spec,
             source=source,
             level=level,
@@ -114,7 +113,7 @@ def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int 
     return cells
 
 
-def compute(cell: Cell) -> Outcome:
+def compute(cell: TrialCell) -> Outcome:
     """Train and measure."""
     began = time.perf_counter()
     spec = cell.spec
@@ -126,9 +125,9 @@ def compute(cell: Cell) -> Outcome:
         evaluation = evaluate(scores, test, spec.metrics)
         columns = dict(evaluation.values)
         for text in spec.ratios:
-            ratio, labels = with_labels(metric(text), test)
-            columns[text] = ratio(scores, labels, test.offsets)
-            columns[f"ideal {text}"] = ratio(labels, labels, test.offsets)
+            ratio = metric(text)
+            columns[text] = ratio.of(scores, test)
+            columns[f"ideal {text}"] = ratio.of(test.labels_of(getattr(ratio, "label", None)), test)
         key = {"data": cell.source.name, "level": cell.level, "trial": cell.trial, "method": cell.method}
         facts = {
             "seed": cell.defaults["seed"],
@@ -161,7 +160,7 @@ class Untrained:
 _last: dict[tuple[Any, ...], Triple] = {}  # the methods of a trial follow each other and share their data
 
 
-def parts_of(cell: Cell) -> Triple:
+def parts_of(cell: TrialCell) -> Triple:
     """The data of a trial, treated."""
     spec = cell.spec
     what = (spec.protocol, spec.split, spec.seed, spec.treatment, spec.treat_valid, spec.relevant)
@@ -174,7 +173,7 @@ def parts_of(cell: Cell) -> Triple:
     return _last[key]
 
 
-def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[Any, Json]:
+def _trained(cell: TrialCell, train: Any, valid: Any, test: RankingDataset) -> tuple[Any, Json]:
     """The trained ranker, and what else is to be kept about it."""
     spec = cell.spec
     expression = spec.ranker_of(cell.method, cell.source.name, cell.level)
@@ -209,7 +208,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
     with interruption_unannounced(), leakage.checked():
         warnings.simplefilter("ignore", NoKernelWarning)  # true of every trial
         try:
-            ranker.fit(train, valid if spec.early_stopping else None, measure=_measures(spec, train, valid, test))
+            ranker.fit(train, valid if spec.early_stopping else None, eval_sets=_measures(spec, train, valid, test))
         except NothingLearnedError as nothing:
             return Untrained(), notes | {"nothing_learned": str(nothing)}
     if ranker.stopped_ == "interrupted":  # half a model is no result
@@ -218,7 +217,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
 
 
 def _measures(spec: Spec, train: Any, valid: Any, test: RankingDataset) -> dict[str, Any]:
-    """Return the learning curves that a specification asks for, as ``measure`` of a ranker's ``fit``.
+    """Return the learning curves that a specification asks for, as ``eval_sets`` of a ranker's ``fit``.
 
     Training and validation queries are measured by the metric that decides, test queries by all metrics, and scores are
     those of the model, without the noise that an objective may add to them.
@@ -229,9 +228,9 @@ def _measures(spec: Spec, train: Any, valid: Any, test: RankingDataset) -> dict[
     if "valid" in spec.curves and not spec.early_stopping:
         curves["valid"] = valid
     if "test" in spec.curves:
-        curves["test"] = Measure(test, Validation(test, find_metrics(spec.metrics), debias=False))
+        curves["test"] = EvalSet(test, Validation(test, find_metrics(spec.metrics), debias=False))
     if "bound" in spec.curves:
-        curves["bound"] = Measure(test, lambda scores: _best_bounds(scores, test))
+        curves["bound"] = EvalSet(test, lambda scores: _best_bounds(scores, test))
     return curves
 
 

@@ -12,9 +12,9 @@ from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.model_selection.auto.budget import Budget
+from rankwise.rankers.ensembles.blend_weights import AVERAGE, SURELY
 from rankwise.rankers.ensembles.blended import blended
 from rankwise.rankers.ensembles.meta import out_of_fold_of
-from rankwise.rankers.ensembles.weights import AVERAGE, SURELY
 from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.significance import TTest, t_test

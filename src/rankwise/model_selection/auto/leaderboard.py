@@ -13,6 +13,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.auto.choice import RankerCandidate, differences, gap
 from rankwise.rankers.base import Ranker
 from rankwise.statistics import tables
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import wins_ties_losses
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Leaderboard(tables.Printed):
+class Leaderboard(Result):
     """All recipes, the best first: ``AutoRanker.leaderboard_``."""
 
     metric: str
@@ -134,6 +135,11 @@ class Leaderboard(tables.Printed):
             "notes": list(self.notes),
         }
 
+    @property
+    def sentence(self) -> str:
+        """The :meth:`verdict`."""
+        return self.verdict()
+
     def verdict(self) -> str:
         """Return in words what was chosen, and what it is worth beside one bag of the default."""
         chosen, leader = self.chosen, self.leader
@@ -163,7 +169,7 @@ class Leaderboard(tables.Printed):
             (
                 "→" if entry.chosen else "",
                 entry.recipe,
-                tables.Cell(tables.number(entry.mean), best=entry is self.leader),
+                tables.TableCell(tables.number(entry.mean), best=entry is self.leader),
                 tables.interval(entry.low, entry.high),
                 tables.number(entry.gain, signed=True),
                 tables.interval(entry.gain_low, entry.gain_high, signed=True),

@@ -19,7 +19,7 @@ _NARROW = 60  # columns: below, numbers stand without words
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moment:
+class SearchState:
     """The state of a search."""
 
     recipe: str
@@ -53,7 +53,7 @@ class Moment:
         return self.done / self.recipes if math.isinf(self.seconds) else min(self.spent / self.seconds, 1.0)
 
 
-Report = Callable[[Moment], None]
+Report = Callable[[SearchState], None]
 
 
 @contextlib.contextmanager
@@ -64,19 +64,19 @@ def showing(progress: bool | None, metric: str) -> Iterator[Report]:
     elif not sys.stderr.isatty():
         yield lambda moment: print(line(moment, metric), file=sys.stderr, flush=True) if moment.ended else None
     else:
-        screen = Screen(metric)
+        screen = LiveView(metric)
         # A round only notes its moment; drawing it, twice a second, costs the training next to nothing.
         with Live(screen, console=Console(stderr=True), transient=True, refresh_per_second=2):
             yield screen.update
 
 
-def line(moment: Moment, metric: str) -> str:
+def line(moment: SearchState, metric: str) -> str:
     """Return the state in one line, with the name of the recipe, which may be long, at the end.
 
     >>> state = {"recipe": "b", "done": 1, "recipes": 3, "leader": "a", "leads_with": 0.5, "spent": 9.0}
-    >>> line(Moment(**state, round=20, value=0.25, ended="partial", seconds=60.0), "ndcg@10")
+    >>> line(SearchState(**state, round=20, value=0.25, ended="partial", seconds=60.0), "ndcg@10")
     'ndcg@10 0.2500, best 0.5000; 51 s left; b: partial, round 20'
-    >>> line(Moment(**state, round=20, value=0.75, ended="complete", seconds=math.inf), "ndcg@10")
+    >>> line(SearchState(**state, round=20, value=0.75, ended="complete", seconds=math.inf), "ndcg@10")
     'ndcg@10 0.7500, the best; 1 of 3 recipes complete; b: complete, round 20'
     """
     text = f"{metric} {tables.number(moment.value)}"
@@ -88,20 +88,20 @@ def line(moment: Moment, metric: str) -> str:
     return f"{text}; {moment.recipe}: {moment.ended}" + (f", round {moment.round}" if moment.round else "")
 
 
-def complete(moment: Moment) -> str:
+def complete(moment: SearchState) -> str:
     """Return how many recipes are complete, in words."""
     return f"{moment.done} of {tables.count(moment.recipes, 'recipe')} complete"
 
 
-class Screen:
+class LiveView:
     """Three lines that are drawn anew whenever the terminal is refreshed; names give way to numbers."""
 
     def __init__(self, metric: str) -> None:
         self.metric = metric
-        self.moment: Moment | None = None
+        self.moment: SearchState | None = None
         self.updated = budget.clock()
 
-    def update(self, moment: Moment) -> None:
+    def update(self, moment: SearchState) -> None:
         """Note the state of the search."""
         self.moment, self.updated = moment, budget.clock()
 
@@ -113,7 +113,7 @@ class Screen:
             yield self._recipes(now, wide=wide)
             yield _time(now, wide=wide)
 
-    def _recipes(self, now: Moment, *, wide: bool) -> Table:
+    def _recipes(self, now: SearchState, *, wide: bool) -> Table:
         grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -129,7 +129,7 @@ class Screen:
         return grid
 
 
-def _time(now: Moment, *, wide: bool) -> Table:
+def _time(now: SearchState, *, wide: bool) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
     grid.add_column(ratio=1)
     grid.add_column(no_wrap=True, justify="right")

@@ -11,7 +11,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import MORE_LABELS
 from rankwise.objectives.table import native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.objectives.wrappers.on import on
+from rankwise.objectives.wrappers.goal import on
 from rankwise.rankers import expressions
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import RANKERS, installed, ranker_class

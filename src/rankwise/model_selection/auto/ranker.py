@@ -9,9 +9,10 @@ from typing import Annotated, Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
-from rankwise import caches, check
+from rankwise import caches, check, moved
 from rankwise.arrays import Keywords
-from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, check_declared, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, check_declared
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -22,13 +23,13 @@ from rankwise.model_selection.auto.choice import BEST, FAST, averages, choose, k
 from rankwise.model_selection.auto.leaderboard import DEFAULT, Entry, Leaderboard, measured, microseconds, ordered
 from rankwise.model_selection.auto.live import showing
 from rankwise.model_selection.auto.search import SEEDS, RecipeRun, Search
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers import expressions, inputs
+from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import DelegatingRanker
-from rankwise.rankers.ensembles.oof import pooled
+from rankwise.rankers.ensembles.out_of_fold import pooled
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import constraints
 from rankwise.rankers.training import parameters as training
@@ -40,6 +41,7 @@ from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.statistics.verdict import listed
 
 
+@moved.renamed("rw.AutoRanker")
 @documented
 @dataclass(eq=False, repr=False)
 class AutoRanker(DelegatingRanker):
@@ -69,8 +71,8 @@ class AutoRanker(DelegatingRanker):
     minutes: Annotated[
         float | None,
         Above(0),
-        """Minutes that all of it may take, blends and the leaderboard too, over all runs with the same ``study``. A
-        training is stopped where the next round would come too late; None is no limit.""",
+        """Minutes that all of it may take, blends and the leaderboard too, over all runs with the same ``checkpoint``.
+        A training is stopped where the next round would come too late; None is no limit.""",
         Option(metavar="MINUTES", group="Training"),
     ] = 10.0
     metric: Annotated[
@@ -117,7 +119,7 @@ class AutoRanker(DelegatingRanker):
     threads: training.Threads = None
     processes: training.Processes = 1
     dask: training.Dask = None
-    study: Annotated[
+    checkpoint: Annotated[
         str | Path | None,
         """Folder that keeps trained bags. The same call resumes a search that was interrupted, and counts the time that
         it has spent; one of other data or settings is refused.""",
@@ -151,18 +153,18 @@ class AutoRanker(DelegatingRanker):
 
     def fit(  # type: ignore[override]
         self,
-        X: Documents,  # noqa: N803 (scikit-learn's names)
+        X: ModelInput,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
-        valid: inputs.Validation = None,
+        valid: fit_arguments.Validation = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        **others: Unpack[inputs.EvalSet],
+        **others: Unpack[fit_arguments.EvalSet],
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
         if others:
-            valid = inputs.with_eval_set(valid, self, others)
+            valid = fit_arguments.with_eval_set(valid, self, others)
         budget = Budget(self.minutes)
         check_declared(self)
         metric, seed = find_metric(self.metric), self.seed
@@ -174,7 +176,7 @@ class AutoRanker(DelegatingRanker):
         named, goal = metric, self.metric
         if (metric := metrics_of(self, data)[0]) != named:
             goal = str(metric)  # of rewards, where documents have them
-        inputs.reject_start(data, self)
+        fit_arguments.reject_start(data, self)
         recipes, notes = self._recipes(data, getattr(metric, "label", None))
         identity = store.identity(data, recipes, metric, folds=self.folds, seed=seed)
         runs = self._runs(recipes := recipes[: self.max_recipes])
@@ -188,7 +190,7 @@ class AutoRanker(DelegatingRanker):
             leakage.checked(),
             caches.announce_compiling(self.progress),
             showing(self.progress, str(metric)) as report,
-            store.opened(self.study, identity) as folder,
+            store.open_store(self.checkpoint, identity) as folder,
         ):
             folder.read(runs, settings)
             budget.before = folder.spent
@@ -269,7 +271,7 @@ class AutoRanker(DelegatingRanker):
                     raise check.error(
                         "a search keeps checkpoints itself",
                         got=f"checkpoint={str(getattr(one, 'checkpoint', ''))!r}",
-                        hint="leave it out, and set study= of the AutoRanker",
+                        hint="leave it out, and set checkpoint= of the AutoRanker",
                     )
         return recipes
 

@@ -15,11 +15,11 @@ from rankwise.metrics import Metric
 from rankwise.model_selection.auto.budget import OVER, Budget, Timer, longest
 from rankwise.model_selection.auto.choice import RankerCandidate
 from rankwise.model_selection.auto.leaderboard import microseconds
-from rankwise.model_selection.auto.live import Moment, Report
+from rankwise.model_selection.auto.live import Report, SearchState
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.ensembles.blend_weights import average_weights, centred, score_deviation
 from rankwise.rankers.ensembles.meta import out_of_fold_of
-from rankwise.rankers.ensembles.weights import average_weights, centred, spread
 from rankwise.rankers.training.constraints import UnmetConstraintWarning
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.settings import trains_at_once
@@ -219,7 +219,9 @@ class Search:
         """Return the metric of the plain average of bags on every query, out of fold."""
         data = self.data
         columns = [out_of_fold_of(one.bag).cross_fitted for one in runs if one.bag is not None]
-        units = [centred(column, data.offsets) / (spread(column, data.offsets) or np.inf) for column in columns]
+        units = [
+            centred(column, data.offsets) / (score_deviation(column, data.offsets) or np.inf) for column in columns
+        ]
         return self.metric.of(np.mean(units, axis=0), data)
 
     def _least(self, one: RecipeRun) -> float:
@@ -244,7 +246,7 @@ class Search:
         checkpoint = self.store.checkpoint(one.number)
         bag.set_params(**self.settings, **changes, seed=self.seed + one.seed, checkpoint=checkpoint)
 
-        def watch(round: int, history: "History") -> None:
+        def report(round: int, history: "History") -> None:
             self._report(one, round, history[str(self.metric)][-1])
             timer(round, history)
             if round == _PACED and not one.rate and (rate := self._rate(recipe, timer)):
@@ -255,7 +257,7 @@ class Search:
         before = one.seconds
         try:
             with interruption_unannounced(UnmetConstraintWarning):  # every candidate is measured at the end
-                bag.fit(self.data, resume=True, watch=watch)
+                bag.fit(self.data, resume=True, callback=report)
         except _FAILURES as why:
             one.finished, one.state, one.reason = True, "failed", f"{why}" or type(why).__name__
         else:
@@ -310,7 +312,7 @@ class Search:
     def _report(self, one: RecipeRun, round: int, value: float, ended: str = "") -> None:
         best = max(self.runs, key=lambda other: other.value)
         self.report(
-            Moment(
+            SearchState(
                 recipe=one.name,
                 done=sum(other.finished for other in self.runs),
                 recipes=len(self.runs),

@@ -80,7 +80,7 @@ class SearchStore:
 
 
 @contextlib.contextmanager
-def opened(folder: str | Path | None, identity: Json) -> Iterator[SearchStore]:
+def open_store(folder: str | Path | None, identity: Json) -> Iterator[SearchStore]:
     """Open the folder of a search, or a temporary one."""
     with tempfile.TemporaryDirectory(prefix="rankwise-auto-") as scratch:
         yield SearchStore(workspace(scratch if folder is None else folder, identity), lasting=folder is not None)

@@ -12,7 +12,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.models.forests.forest import Forest, numbers
-from rankwise.models.forests.refusals import first_line
+from rankwise.models.forests.library_errors import first_line
 from rankwise.models.formats.catboost import CatBoostModel, read
 from rankwise.sparse import for_library, is_sparse
 from rankwise.threads import thread_count

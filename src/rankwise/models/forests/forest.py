@@ -10,7 +10,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
 from rankwise.models.contributions import Contributions
-from rankwise.models.formats.nodes import CannotSplitError, ModelFile, Nodes
+from rankwise.models.formats.tree_arrays import CannotSplitError, ModelFile, Nodes
 from rankwise.models.model import Model, Score
 from rankwise.models.schema import Schema
 
@@ -138,7 +138,7 @@ class ForestModel(Model):
 
     def description(self) -> Json:
         """Return the number of trees, and the library's version."""
-        return described(type(self.forest), self.n_trees)
+        return forest_description(type(self.forest), self.n_trees)
 
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
@@ -149,7 +149,7 @@ class ForestModel(Model):
         return cls(schema, kind.read(files[kind.file]).cut(trees))
 
 
-def described(forest: type[Forest], n_trees: int) -> Json:
+def forest_description(forest: type[Forest], n_trees: int) -> Json:
     """Return what ``rankwise.json`` says of a model of so many trees."""
     return {"trees": n_trees, "versions": forest.versions()}
 

@@ -12,7 +12,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.disk import mapped as disk
 from rankwise.models.forests.forest import ForestByTree, numbers
-from rankwise.models.forests.refusals import without_lines
+from rankwise.models.forests.library_errors import without_lines
 from rankwise.models.formats import lightgbm as text_format
 from rankwise.sparse import dense, for_library, is_sparse
 from rankwise.threads import openmp
@@ -77,7 +77,7 @@ class LightGBMForest(ForestByTree):
     @classmethod
     def sum(cls, forests: Sequence[Self], factors: Sequence[float]) -> Self:
         """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""
-        joined = cls.read(text_format.joined([one.content for one in forests], factors))
+        joined = cls.read(text_format.join_models([one.content for one in forests], factors))
         return cls.read(text_format.with_objective(joined.booster.model_to_string(num_iteration=-1)).encode())
 
     def cut(self, n_trees: int) -> Self:

@@ -12,7 +12,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.disk import mapped as disk
 from rankwise.models.forests.forest import ForestByTree, numbers
-from rankwise.models.forests.refusals import first_line
+from rankwise.models.forests.library_errors import first_line
 from rankwise.models.formats import xgboost as ubj_format
 from rankwise.sparse import dense
 from rankwise.threads import openmp
@@ -59,7 +59,7 @@ class XGBoostForest(ForestByTree):
     def sum(cls, forests: Sequence[Self], factors: Sequence[float]) -> Self:
         """Make one forest that scores as their weighted sum."""
         threads()  # trees are written in parallel
-        joined = ubj_format.joined([one.content for one in forests], factors)
+        joined = ubj_format.join_models([one.content for one in forests], factors)
         return cls.read(bytes(xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")))
 
     def cut(self, n_trees: int) -> Self:

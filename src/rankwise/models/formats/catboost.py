@@ -13,7 +13,7 @@ import numpy as np
 
 from rankwise.arrays import Column, offsets_of
 from rankwise.models.formats.flatbuffer import FlatTable
-from rankwise.models.formats.nodes import Integers, Nodes, arranged, cannot_split, reached, reject
+from rankwise.models.formats.tree_arrays import Integers, Nodes, arranged, cannot_split, reached, reject
 from rankwise.models.storage import InvalidModelError, inside, rejecting
 
 _VERSION, _STATISTICS = "FlabuffersModel_v1", "static_provider_v1"

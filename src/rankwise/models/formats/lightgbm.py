@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.arrays import Array, Floats, offsets_of
-from rankwise.models.formats.nodes import Integers, Nodes, arranged, below, cannot_split, reached, reject
+from rankwise.models.formats.tree_arrays import Integers, Nodes, arranged, below, cannot_split, reached, reject
 from rankwise.models.storage import InvalidModelError, rejecting
 
 _WHOLE, _REAL = b"0123456789- ", b"0123456789-+.eEinfaNIF "
@@ -189,7 +189,7 @@ def read(content: bytes, n_features: int) -> LightGBMModel:
     return LightGBMModel(content, n_features)
 
 
-def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
+def join_models(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
     """Return one model that scores as the weighted sum of models, up to the order in which trees are added."""
     texts = [LightGBMText(content) for content in contents]
     pairs = zip(texts, factors, strict=True)

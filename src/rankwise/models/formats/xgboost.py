@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise.arrays import Column, Json, offsets_of
 from rankwise.data.categories import Values
-from rankwise.models.formats.nodes import Integers, Nodes, arranged, reached, reject
+from rankwise.models.formats.tree_arrays import Integers, Nodes, arranged, reached, reject
 from rankwise.models.formats.ubjson import decode
 from rankwise.models.storage import InvalidModelError, inside, rejecting
 
@@ -187,7 +187,7 @@ class XGBoostDocument:
         return json.dumps(self.document, ensure_ascii=False, default=lambda array: array.tolist()).encode()
 
 
-def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
+def join_models(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
     """Return models as one in JSON, leaves and the scores that sums start from scaled by the factor of each."""
     documents = [XGBoostDocument(content) for content in contents]
     trees: list[Json] = []

@@ -96,7 +96,7 @@ class NetModel(Perceptron, Model):
 
     def description(self) -> Json:
         """Return what builds the net again, whatever presets say by then."""
-        return described(self.settings, self.rounds)
+        return net_description(self.settings, self.rounds)
 
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
@@ -114,6 +114,6 @@ class NetModel(Perceptron, Model):
         return net.eval()
 
 
-def described(settings: NetSettings, epochs: int) -> Json:
+def net_description(settings: NetSettings, epochs: int) -> Json:
     """Return what ``rankwise.json`` says of a net after so many epochs."""
     return {"epochs": epochs, "settings": asdict(settings), "versions": {"torch": torch.__version__}}

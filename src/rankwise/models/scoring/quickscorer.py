@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Column, Floats, Offsets, offsets_of, read_only
 from rankwise.compiling import kernel
-from rankwise.models.formats.nodes import LEAF, Nodes
+from rankwise.models.formats.tree_arrays import LEAF, Nodes
 
 _BITS = 32
 _ALL = (1 << _BITS) - 1
 _LANES = 16  # documents that are scored at a time
 
 
-class Questions(NamedTuple):
+class SplitTable(NamedTuple):
     """The splits of all trees, sorted by feature: of feature ``features[j]`` those from ``starts[j]`` on."""
 
     features: NDArray[np.int64]
@@ -57,7 +57,7 @@ class Questions(NamedTuple):
     """What is added to sums: CatBoost does so."""
 
 
-def questions(nodes: Nodes) -> Questions:
+def questions(nodes: Nodes) -> SplitTable:
     """Sort the splits of all trees."""
     compared: dict[tuple[int, float, int], int] = {}
     missing: dict[tuple[int, int], int] = {}
@@ -91,7 +91,7 @@ def questions(nodes: Nodes) -> Questions:
     splits, absent = sorted(compared), sorted(missing)
     features = np.array(sorted({feature for feature, *_ in splits}), np.int64)
     ends = np.append(features, np.iinfo(np.int64).max)
-    return Questions(
+    return SplitTable(
         features=features,
         starts=np.searchsorted([feature for feature, *_ in splits], ends),
         threshold=np.array([threshold for _, threshold, _ in splits], np.float32),
@@ -234,7 +234,7 @@ def _kernel(  # type: ignore[no-untyped-def]
             scores[block + k] = total[k] + bias
 
 
-def score(splits: Questions, documents: Floats) -> Array:
+def score(splits: SplitTable, documents: Floats) -> Array:
     """Score documents: a matrix of float32 that cannot be written to, rows one after the other."""
     scores = np.empty(documents.shape[0])
     _kernel(documents, *splits, scores)

@@ -6,7 +6,7 @@ from rankwise import check
 from rankwise.arrays import Array, Offsets
 from rankwise.data.dataset import RankingDataset
 from rankwise.models.model import Model
-from rankwise.models.schema import Documents, has_queries, is_frame, queries_of
+from rankwise.models.schema import ModelInput, has_queries, is_frame, queries_of
 from rankwise.sparse import dense
 from rankwise.threads import use_threads
 
@@ -39,7 +39,7 @@ class Scorer:
         """Whether trees were rearranged; otherwise the library scores."""
         self(np.zeros((1, self.schema.count), np.float32))  # what is compiled or read on first use
 
-    def __call__(self, documents: Documents, offsets: Offsets | None = None) -> Array:
+    def __call__(self, documents: ModelInput, offsets: Offsets | None = None) -> Array:
         """Return one score per document, the higher the better.
 
         ``offsets`` tell the queries of a matrix apart, ``[0, n]`` for one: whatever looks at whole lists goes by them.

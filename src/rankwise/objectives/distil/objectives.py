@@ -11,11 +11,11 @@ from typing import Annotated, ClassVar, NamedTuple
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.check.parameters import Search
+from rankwise.check.parameters import Search, Within, check_declared
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.cpu import margins_kernel
-from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
+from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.softmax.objectives import ListNet
 from rankwise.stream import Stream
 
@@ -39,7 +39,7 @@ class Distil(Objective):
     array([-0.4621,  0.4621])
     """
 
-    temperature: Annotated[float, Search("log(0.25, 8.0)")] = 1.0
+    temperature: Annotated[float, Within(_LEAST, 1.0 / _LEAST), Search("log(0.25, 8.0)")] = 1.0
     newton: str = "neumann"
     exact_hessian: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True
@@ -48,7 +48,7 @@ class Distil(Objective):
     paper: ClassVar[str] = "Hinton et al. 2015"
 
     def __post_init__(self) -> None:
-        check.number("temperature", self.temperature, least=_LEAST, most=1.0 / _LEAST)
+        check_declared(self)
         ListNet(newton=self.newton)
 
     @property
@@ -60,7 +60,7 @@ class Distil(Objective):
         """Compute the target distribution."""
         lists, teacher = _checked(self, labels, offsets, columns)
         # ListNet's target is the softmax of labels, which are not negative: the least score of a list becomes 0.
-        targets = (teacher - lists.spread(lists.minima(teacher))) / self.temperature
+        targets = (teacher - lists.to_documents(lists.minima(teacher))) / self.temperature
         inner = ListNet(newton=self.newton).prepare(targets, lists)  # type: ignore[arg-type]
         if self.temperature == 1.0:
             return inner
@@ -109,7 +109,7 @@ class MarginArguments(NamedTuple):
 
 def _checked(
     objective: Objective, labels: ArrayLike, offsets: ArrayLike, columns: Mapping[str, ArrayLike]
-) -> tuple[Lists, Values]:
+) -> tuple[RaggedLists, Values]:
     """Return lists, and the teacher's scores of their documents."""
     reject_columns(objective, columns, objective.reads)
     _, lists = checked_lists(labels, offsets)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rankwise.device.launching import program_list, triton_kernel
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 
 _BLOCK = 256
 

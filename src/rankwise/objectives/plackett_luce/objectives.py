@@ -8,16 +8,16 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
-from rankwise.check.parameters import Search
+from rankwise.check.parameters import AtLeast, OneOf, Search, Within, check_declared
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.metrics.orderings import LINEAR, Orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
-from rankwise.objectives.lists import Lists, Values, draw_streams
 from rankwise.objectives.plackett_luce.cpu.draws import DRAWS, SAMPLERS
 from rankwise.objectives.plackett_luce.cpu.listmle import fill_groups, listmle_kernel
 from rankwise.objectives.plackett_luce.cpu.plrank import plrank_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
+from rankwise.objectives.ragged import RaggedLists, Values, draw_streams
 
 _DEVICE = "rankwise.objectives.plackett_luce.triton.listmle"
 _TIES = ("apart", "row")
@@ -34,27 +34,27 @@ class PLRank(Objective):
     (array([-0.75]), array([ 0.1875, -0.1875]), array([0.09375, 0.09375]))
     """
 
-    metric: str = "ndcg"
+    metric: Annotated[str, OneOf(_METRICS, "metric to expect")] = "ndcg"
     """The metric: "ndcg" (gains over the ideal DCG), "dcg", "precision", or "rbp" with persistence ``p``."""
-    cutoff: Annotated[int, Search("whole_log(5, 50)")] = 10
+    cutoff: Annotated[int, AtLeast(1), Search("whole_log(5, 50)")] = 10
     """The number of ranks that count."""
-    samples: Annotated[int, Search("choice(25, 50, 100)")] = 100
+    samples: Annotated[int, AtLeast(1), Search("choice(25, 50, 100)")] = 100
     """Rankings drawn per query."""
     gain: Gain = "exponential"
     """Reward of a label in ndcg and dcg: 2^y − 1 ("exponential"), y ("linear"), or a table."""
-    relevant: float = 1.0
+    relevant: Annotated[float, Within()] = 1.0
     """Labels from this on have the reward 1 in precision and rbp."""
-    p: float = 0.9
+    p: Annotated[float, Within(0, 1, open=True)] = 0.9
     """The probability that the user of rbp goes on to the next rank."""
     discounts: tuple[float, ...] | None = None
     """Weights of the ranks, which replace the metric's own and the cutoff."""
-    sampler: str = "sequence"
+    sampler: Annotated[str, OneOf(SAMPLERS)] = "sequence"
     """"sequence" draws from a table, rank by rank; "race" draws an exponential per document."""
-    draws: str = "latin"
+    draws: Annotated[str, OneOf(DRAWS, "way to draw")] = "latin"
     """The dependence between samples of a query: "independent", "antithetic" pairs, or "latin" strata."""
     baseline: bool = True
     """Subtract the expected reward, given the ranks before, from the reward that follows: less noise, same mean."""
-    curvature: str = "gradient"
+    curvature: Annotated[str, OneOf(("estimated", *TREATMENTS))] = "gradient"
     """The Hessian: the "estimated" one, which is negative for many documents, or one that tree learners can divide by:
     its absolute value ("absolute"), a floor ("floored"), "ones", or the absolute value of the "gradient"."""
     estimator: ClassVar[bool] = True
@@ -63,19 +63,12 @@ class PLRank(Objective):
     paper: ClassVar[str] = "Kang et al. 2024"
 
     def __post_init__(self) -> None:
-        check.choice("metric to expect", self.metric, _METRICS)
-        check.integer("cutoff", self.cutoff, least=1)
-        check.integer("samples", self.samples, least=1)
+        check_declared(self)
         object.__setattr__(self, "gain", checked_gain(self.gain))
-        check.number("relevant", self.relevant)
-        check.number("p", self.p, least=0.0, most=1.0, open_ends=True)
         if self.discounts is not None:
             object.__setattr__(self, "discounts", _checked_discounts(self.discounts))
-        check.choice("sampler", self.sampler, SAMPLERS)
-        check.choice("way to draw", self.draws, DRAWS)
         if not isinstance(self.baseline, bool):
             raise check.error("baseline must be True or False", got=repr(self.baseline))
-        check.choice("curvature", self.curvature, ("estimated", *TREATMENTS))
 
     @property
     def prepares_on_device(self) -> bool:
@@ -117,11 +110,11 @@ class PLRank(Objective):
             work=self._work(lists) if lists.device is None else None,
         )
 
-    def _work(self, lists: Lists) -> Array:
+    def _work(self, lists: RaggedLists) -> Array:
         ranks = lists.longest if self.sampler == "race" else self.rank_weights(lists.longest).size
         return np.asarray(20.0 * (lists.sizes + self.samples * np.minimum(lists.sizes, ranks)))
 
-    def _gains(self, labels: Values, lists: Lists) -> Values:
+    def _gains(self, labels: Values, lists: RaggedLists) -> Values:
         """Return the reward of each document at discount 1."""
         if self.metric in ("precision", "rbp"):
             return lists.floats(labels >= self.relevant)
@@ -132,11 +125,11 @@ class PLRank(Objective):
         # Discounts that do not fall with the rank have another ideal order.
         gains = lists.gains_and_ideal(labels, self.gain).gains
         ideal = Orderings(LINEAR, lists.offsets, gains, self.rank_weights(lists.longest)).extremes().most
-        return gains / lists.spread(lists.positive_or_one(ideal))
+        return gains / lists.to_documents(lists.positive_or_one(ideal))
 
     def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
         """Return the lists as the metric sees them, for bounding."""
-        lists = Lists(offsets)
+        lists = RaggedLists(offsets)
         return Orderings(LINEAR, offsets, self._gains(labels, lists), self.rank_weights(lists.longest))
 
     def rank_weights(self, longest: int) -> Array:
@@ -187,14 +180,14 @@ class ListMLE(Objective):
     (array([1.7918]), array([-0.6667, -0.1667,  0.8333]))
     """
 
-    ties: str = "apart"
+    ties: Annotated[str, OneOf(_TIES, "way to treat ties")] = "apart"
     exact_hessian: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "listmle"
     paper: ClassVar[str] = "Xia et al. 2008"
 
     def __post_init__(self) -> None:
-        check.choice("way to treat ties", self.ties, _TIES)
+        check_declared(self)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the ideal order, which is all that counts."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from rankwise.arrays import APART
 from rankwise.compiling import FUSED, REORDERED, kernel
-from rankwise.metrics.order import longest_of, order_in, scratch_for
+from rankwise.metrics.sorting import longest_of, order_in, scratch_for
 from rankwise.objectives.fastmath import exp
 
 NDCG, AP, RBP = range(3)

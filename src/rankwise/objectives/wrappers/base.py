@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.base import Objective
-from rankwise.objectives.lists import Values
+from rankwise.objectives.function_objective import as_objective
 from rankwise.objectives.plackett_luce.objectives import PLRank
 from rankwise.objectives.prepared import PreparedKernel
+from rankwise.objectives.ragged import Values
 
 
 @dataclass(frozen=True, repr=False)

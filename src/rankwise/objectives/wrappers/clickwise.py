@@ -1,15 +1,16 @@
 """Learning from clicks without bias: every click is a list of its own, in which it alone is relevant."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Offsets, offsets_of, rows_of
-from rankwise.objectives.lists import Derivatives, Selection, Values
+from rankwise.check.parameters import Above, check_declared
 from rankwise.objectives.prepared import Prepared, checked_lists, document_weights, reject_columns
+from rankwise.objectives.ragged import Derivatives, Selection, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
@@ -30,21 +31,20 @@ class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     ``clip``: the largest weight of a click. Rarely seen documents then count less than they should, and vary less.
     A label is how often a document was clicked. Time and memory grow with the number of clicks of a list.
 
-    >>> from rankwise import SoftmaxCE
+    >>> from rankwise.objectives import SoftmaxCE
     >>> d = clickwise(SoftmaxCE())([0.0, 0.0], [1, 1], [0, 2], document_weights=[1.0, 4.0])
     >>> d.value.round(4), d.gradient  # (1 + 4) log 2; a click on each document, 1/2 and four times 1/2
     (array([3.4657]), array([ 1.5, -1.5]))
     """
 
-    clip: float | None = None
+    clip: Annotated[float | None, Above(0)] = None
     name: ClassVar[str] = "clickwise"
     paper: ClassVar[str] = "Joachims et al. 2017"
     accepts: ClassVar[tuple[str, ...]] = ()  # a list for each click has the gain of that click
     prepares_on_device: ClassVar[bool] = False  # the number of clicks would have to be known
 
     def __post_init__(self) -> None:
-        if self.clip is not None:
-            check.number("clip", self.clip, least=0.0, open_ends=True)
+        check_declared(self)
         super().__post_init__()
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:

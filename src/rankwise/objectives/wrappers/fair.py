@@ -2,22 +2,23 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import read_only
+from rankwise.check.parameters import AtLeast, OneOf, check_declared
 from rankwise.compiling import kernel
 from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.metrics.gains import Gain, checked_gain
-from rankwise.metrics.order import longest_of
+from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.base import columns_for
-from rankwise.objectives.lists import Derivatives, Values, draw_streams
-from rankwise.objectives.plackett_luce.cpu.draws import PLACE, draw, samples_at_once, tabulate, working_memory
+from rankwise.objectives.plackett_luce.cpu.draws import PLACE, sample_batch, samples_at_once, tabulate, working_memory
 from rankwise.objectives.plackett_luce.objectives import PLRank
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream
+from rankwise.objectives.ragged import Derivatives, Values, draw_streams
 from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
 from rankwise.stream import Stream
 
@@ -48,11 +49,11 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     (array([-0.25]), array([-0.5625,  0.5625]))
     """
 
-    weight: float = 1.0
-    merit: str = "equal"
+    weight: Annotated[float, AtLeast(0)] = 1.0
+    merit: Annotated[str, OneOf(MERITS)] = "equal"
     gain: Gain = "exponential"
-    cutoff: int | None = None
-    samples: int | None = None
+    cutoff: Annotated[int | None, AtLeast(1)] = None
+    samples: Annotated[int | None, AtLeast(1)] = None
     name: ClassVar[str] = "fair"
     paper: ClassVar[str] = "Singh and Joachims 2019"
     estimator: ClassVar[bool] = True
@@ -60,12 +61,8 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     prepares_on_device: ClassVar[bool] = False  # groups are names, which the host numbers
 
     def __post_init__(self) -> None:
-        check.number("weight", self.weight, least=0.0)
-        check.choice("merit", self.merit, MERITS)
+        check_declared(self)
         object.__setattr__(self, "gain", checked_gain(self.gain))
-        for name in ("cutoff", "samples"):
-            if getattr(self, name) is not None:
-                check.integer(name, getattr(self, name), least=1)
         super().__post_init__()
 
     @property
@@ -167,7 +164,9 @@ def _price(  # type: ignore[no-untyped-def]
         exposures[:n_groups] = 0.0
         for i in range(0, samples, samples_at_once(head)):
             count = min(samples_at_once(head), samples - i)
-            draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, floats, integers, batch, at)
+            sample_batch(
+                race or steep, keys, queries[q], i, count, samples, draws, n, head, floats, integers, batch, at
+            )
             for a in range(count):
                 for k in range(head):
                     group = number[integers[PLACE, at[a * head + k]]]

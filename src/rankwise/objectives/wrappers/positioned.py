@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, read_only
+from rankwise.check.parameters import Above, AtLeast, check_declared
 from rankwise.objectives.base import columns_for
-from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.prepared import PerDocument, PerQuery, Prepared, checked_lists
+from rankwise.objectives.ragged import Derivatives, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
@@ -38,7 +39,7 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
     documents change positions, or documents with equal features are shown at different ones: compare
     ``log.examine()``. :meth:`position_bias` returns b after training.
 
-    >>> from rankwise import SoftmaxCE
+    >>> from rankwise.objectives import SoftmaxCE
     >>> clicks = positioned(SoftmaxCE(), ridge=1e-9)
     >>> columns = {"labels": [3, 1], "offsets": [0, 2], "positions": [1, 2]}
     >>> clicks([0.0, 0.0], **columns).gradient.round(6)  # the position explains the clicks
@@ -47,9 +48,9 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
     array([1.   , 0.333])
     """
 
-    ridge: float = 1.0
-    steps: int = 12
-    tolerance: float = 1e-4
+    ridge: Annotated[float, Above(0)] = 1.0
+    steps: Annotated[int, AtLeast(1)] = 12
+    tolerance: Annotated[float, Above(0)] = 1e-4
     name: ClassVar[str] = "positioned"
     paper: ClassVar[str] = "Guo et al. 2019"
     exact_hessian: ClassVar[bool] = False
@@ -57,9 +58,7 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
     couples_queries: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check.number("ridge", self.ridge, least=0.0, open_ends=True)
-        check.integer("steps", self.steps, least=1)
-        check.number("tolerance", self.tolerance, least=0.0, open_ends=True)
+        check_declared(self)
         super().__post_init__()
 
     @property
@@ -138,7 +137,7 @@ class PreparedPositioned(Prepared):
     def bias(self, scores: Values, stream: Stream | None) -> Array:
         """Return the b that minimises the inner loss at these scores; its draws are the same for every b."""
         lists, ridge, child = self.lists, self.objective.ridge, _child(stream)
-        weights = lists.spread(self.weights)
+        weights = lists.to_documents(self.weights)
         if len(self.shown) < 2:
             return np.zeros(len(self.shown))
 

@@ -2,23 +2,23 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Never
+from typing import Annotated, Any, ClassVar, NamedTuple, Never
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.check.parameters import AtLeast, Within, check_declared
 from rankwise.compiling import kernel
-from rankwise.metrics.order import longest_of
+from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.base import columns_for
-from rankwise.objectives.lists import Derivatives, Values, draw_streams
 from rankwise.objectives.plackett_luce.cpu.draws import (
     BEFORE,
     CHANCE,
     KEEP,
     PLACE,
     WEIGHT,
-    draw,
+    sample_batch,
     samples_at_once,
     tabulate,
     working_memory,
@@ -33,6 +33,7 @@ from rankwise.objectives.prepared import (
     checked_lists,
     require_stream,
 )
+from rankwise.objectives.ragged import Derivatives, Values, draw_streams
 from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
 from rankwise.stream import Stream
 
@@ -61,8 +62,9 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
     relevance that is not negative: clicks under a position model do not fall below ``floor`` times production's,
     however wrong the rewards are. What is not: ``clip`` alone limits gains, and documents with little exposure may lose
     nearly all of it to the gains of others. Neither limits what training has not seen: other queries, a model that
-    cannot tell two documents apart, or rankings sorted by score instead of drawn (:func:`rankwise.sample_rankings`).
-    Limits hold up to the noise of ``samples`` draws, by which exposures are estimated, and to the size of steps.
+    cannot tell two documents apart, or rankings sorted by score instead of drawn
+    (:func:`rankwise.objectives.sample_rankings`). Limits hold up to the noise of ``samples`` draws, by which exposures
+    are estimated, and to the size of steps.
 
     Exposures of a document and of production are estimated from the same random numbers, apart from those of the
     gradient: at production's scores both are equal to the last bit. The Hessian of the price of exposure is the
@@ -77,9 +79,9 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
     array([0., 0.])
     """
 
-    clip: float | None = None
-    floor: float | None = 0.9
-    weight: float = 2.0
+    clip: Annotated[float | None, AtLeast(1)] = None
+    floor: Annotated[float | None, Within(0, 1)] = 0.9
+    weight: Annotated[float, AtLeast(1)] = 2.0
     name: ClassVar[str] = "safe"
     paper: ClassVar[str] = "Gupta et al. 2024"
     estimator: ClassVar[bool] = True
@@ -88,14 +90,10 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.clip is not None:
-            check.number("clip", self.clip, least=1.0)
-            if not isinstance(self.inner, PLRank):
-                hint = "set floor alone, or write safe(plrank, clip=…)"
-                raise check.error("clip limits the rewards of plrank", got=repr(self.inner), hint=hint)
-        if self.floor is not None:
-            check.number("floor", self.floor, least=0.0, most=1.0)
-        check.number("weight", self.weight, least=1.0)
+        check_declared(self)
+        if self.clip is not None and not isinstance(self.inner, PLRank):
+            hint = "set floor alone, or write safe(plrank, clip=…)"
+            raise check.error("clip limits the rewards of plrank", got=repr(self.inner), hint=hint)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -236,7 +234,7 @@ def _expose(scores, discounts, samples, race, draws, keys, query, floats, intege
     sums[:n] = 0.0
     for i in range(0, samples, samples_at_once(head)):
         count = min(samples_at_once(head), samples - i)
-        draw(race or steep, keys, query, i, count, samples, draws, n, head, floats, integers, batch, at)
+        sample_batch(race or steep, keys, query, i, count, samples, draws, n, head, floats, integers, batch, at)
         for a in range(count):
             row, discount, keep_before = a * head, 0.0, 0.0
             for k in range(row, row + head):

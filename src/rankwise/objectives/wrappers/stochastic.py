@@ -5,11 +5,10 @@ from typing import Annotated, ClassVar
 
 from numpy.typing import ArrayLike
 
-from rankwise import check
-from rankwise.check.parameters import Search
-from rankwise.objectives.lists import Derivatives, Values
-from rankwise.objectives.noise import check_noise
+from rankwise.check.parameters import Above, AtLeast, OneOf, Search, check_declared
+from rankwise.objectives.cpu import NOISES
 from rankwise.objectives.prepared import Prepared, require_stream
+from rankwise.objectives.ragged import Derivatives, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
@@ -27,24 +26,22 @@ class stochastic(Wrapper):  # noqa: N801 (wrappers are adjectives)
     ``scale`` is that of the noise, in units of the scores. None: half of ``inner.score_scale``, the difference of
     scores that matters to the inner loss (chosen in docs/benchmarks/objectives.md). The paper has 0.25 for trees
     with σ = 2, which is the same, and 1 for nets. ``temperature`` divides noisy scores before the inner loss sees them
-    (eq. 4; see :func:`rankwise.sample_scores`): derivatives are those by the scores themselves.
+    (eq. 4; see :func:`rankwise.objectives.sample_scores`): derivatives are those by the scores themselves.
 
-    >>> from rankwise import ApproxNDCG, LambdaRank
+    >>> from rankwise.objectives import ApproxNDCG, LambdaRank
     >>> stochastic(LambdaRank(sigma=2.0)).noise_scale, stochastic(ApproxNDCG(eta=10.0)).noise_scale
     (0.25, 0.05)
     """
 
-    samples: Annotated[int, Search("choice(2, 4, 8)")] = 8
-    scale: Annotated[float | None, Search("log(0.02, 2.0)")] = None
-    noise: str = "gumbel"
-    temperature: float = 1.0
+    samples: Annotated[int, AtLeast(1), Search("choice(2, 4, 8)")] = 8
+    scale: Annotated[float | None, AtLeast(0), Search("log(0.02, 2.0)")] = None
+    noise: Annotated[str, OneOf(NOISES)] = "gumbel"
+    temperature: Annotated[float, Above(0)] = 1.0
     name: ClassVar[str] = "stochastic"
     paper: ClassVar[str] = "Bruch et al. 2020"
 
     def __post_init__(self) -> None:
-        check.integer("samples", self.samples, least=1)
-        check_noise(0.0 if self.scale is None else self.scale, self.noise)
-        check.number("temperature", self.temperature, least=0.0, open_ends=True)
+        check_declared(self)
         super().__post_init__()
 
     @property

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from rankwise.device.launching import tile_bounds, triton_kernel
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.lists import Random
 from rankwise.objectives.plackett_luce.triton.race import Race
 from rankwise.objectives.plackett_luce.triton.sequence import TableDraws
+from rankwise.objectives.ragged import Random
 
 _TILE, _STEP = 64, 64
 
@@ -73,6 +73,6 @@ def price(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random, ou
     tiles = lists.tiles(_TILE)
     grid = (tiles[0].numel(),)
     for start, count in race.batches():
-        ranks = sampler.draw(start, count).ranks
+        ranks = sampler.sample(start, count).ranks
         _expose[grid](lists.offsets, *tiles, ranks, discounts, exposures, count, lists.n_docs, _TILE)
     _price[grid](lists.offsets, *tiles, groups, merits, discounts, exposures, *out, race.cutoff, samples, _TILE, _STEP)

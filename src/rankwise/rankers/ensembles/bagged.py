@@ -6,17 +6,18 @@ from typing import Annotated, Any, Never, Self
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
-from rankwise.check.parameters import AtLeast, Option, Unset, assign, check_declared, declared, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import AtLeast, Option, Unset, assign, check_declared, declared
 from rankwise.models import storage
 from rankwise.models.model import Model
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 from rankwise.models.sums import SumModel, added_up
-from rankwise.rankers import expressions, inputs
+from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import IterativeRanker, Ranker
 from rankwise.rankers.ensembles import executors
 from rankwise.rankers.ensembles.members import BagLearner, TrainedMember, plans, seed_of_member
 from rankwise.rankers.ensembles.meta import EnsembleRanker, kind_of
-from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut, OutOfFold, pooled
+from rankwise.rankers.ensembles.out_of_fold import CrossFitted, HeldOut, OutOfFold, pooled
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import parameters as training
@@ -144,8 +145,8 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
     # Training.
 
     def _inputs(
-        self, data: Documents, labels: inputs.Labels, settings: TrainingSettings, **columns: Any
-    ) -> inputs.Parts:
+        self, data: ModelInput, labels: fit_arguments.Labels, settings: TrainingSettings, **columns: Any
+    ) -> fit_arguments.Parts:
         self.check_settings()
         queries = pooled(data, labels, **columns, exponential=settings.exponential_labels())
         return queries, queries

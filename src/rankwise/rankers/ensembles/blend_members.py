@@ -82,7 +82,7 @@ def _title(one: Member) -> str:
     return expressions.title_of(one.ranker if isinstance(one, bagged) else one)
 
 
-def described(one: Any, without: Collection[str] = ()) -> Any:
+def member_description(one: Any, without: Collection[str] = ()) -> Any:
     """Return the description of an untrained member; of a feature its name or number."""
     return one.recipe(without) if isinstance(one, Ranker) else one
 
@@ -120,7 +120,10 @@ def trained(members: Sequence[Any], data: RankingDataset, folds: Folds, settings
     folder = checkpoint_folder(settings.checkpoint, resume=resume)
     finished = None
     if folder is not None:
-        identity: Json = {"members": [described(member, FREE) for member in members], "data": fingerprint(data)}
+        identity: Json = {
+            "members": [member_description(member, FREE) for member in members],
+            "data": fingerprint(data),
+        }
         if code := {name: digest for member in members for name, digest in code_of(member).items()}:
             identity["code"] = code
         same = "rankers, settings and data"
@@ -137,7 +140,7 @@ def trained(members: Sequence[Any], data: RankingDataset, folds: Folds, settings
         if model is None:
             model = member
             with interruption_unannounced():
-                model.fit(data, resume=resume and model.checkpoint is not None, watch=settings.watch)
+                model.fit(data, resume=resume and model.checkpoint is not None, callback=settings.callback)
             if model.stopped_ == "interrupted":  # an incomplete member would get a weight that is not its own
                 resumable = "" if finished is None else f"; {finished.path} can be resumed"
                 raise KeyboardInterrupt(

@@ -1,7 +1,6 @@
 """A blend of rankers is a ranker: a weighted sum of scores, with weights chosen on queries that no member has seen."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -10,24 +9,25 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords, weighted_sum
-from rankwise.check.parameters import OneOf, Option, Unset, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import OneOf, Option, Unset, assign
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
-from rankwise.metrics.base import weighted_mean, with_labels
+from rankwise.metrics.base import lists_for, weighted_mean
 from rankwise.models import storage
 from rankwise.models.model import Model
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 from rankwise.models.sums import added_up, packed, unpacked
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles import blend_members
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.blend_members import Folds, Member
+from rankwise.rankers.ensembles.blend_weights import AVERAGE, GREEDY, Weights, choose
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.meta import EnsembleRanker, out_of_fold_of
-from rankwise.rankers.ensembles.oof import HeldOut, pooled
-from rankwise.rankers.ensembles.weights import AVERAGE, GREEDY, Weights, choose
+from rankwise.rankers.ensembles.out_of_fold import HeldOut, pooled
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import any_class, check_named, from_description
 from rankwise.rankers.training import parameters as training
@@ -43,8 +43,8 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     <rankwise.rankers.ensembles.bagged.bagged>`), all with the same folds, so that there is a score of every document by
     a model that has not seen its query. From these scores weights are chosen that are not negative; few queries keep
     them near those of the best member or near equal ones: see ``weights_``, which prints as a table, and
-    :func:`choose_weights <rankwise.rankers.ensembles.weights.choose_weights>`. Each member's scores are divided by
-    their spread within lists, out of fold, which is one number for each, so that single documents can be scored.
+    :func:`choose_weights <rankwise.rankers.ensembles.blend_weights.choose_weights>`. Each member's scores are divided
+    by their spread within lists, out of fold, which is one number for each, so that single documents can be scored.
 
     Where all members with a weight are trees of one library, the blend is one forest in its own format (``ranker_``):
     files, exports, scorers and contributions are those of a single ranker. Other blends keep their members, and cannot
@@ -130,17 +130,17 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     # Training.
 
     def _inputs(
-        self, data: Documents, labels: inputs.Labels, settings: TrainingSettings, **columns: Any
-    ) -> inputs.Parts:
+        self, data: ModelInput, labels: fit_arguments.Labels, settings: TrainingSettings, **columns: Any
+    ) -> fit_arguments.Parts:
         return pooled(data, labels, **columns, exponential=exponential_labels(self)), None
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train members on the pooled queries, one after the other, and choose their weights.
 
-        ``measure`` is of the blend, ``watch`` of every member. Ctrl-C raises KeyboardInterrupt; with a ``checkpoint``,
-        members that were trained are kept, and ``resume=True`` resumes.
+        ``eval_sets`` is of the blend, ``callback`` of every member. Ctrl-C raises KeyboardInterrupt; with a
+        ``checkpoint``, members that were trained are kept, and ``resume=True`` resumes.
         """
-        inputs.reject_start(data.train, self)
+        fit_arguments.reject_start(data.train, self)
         metrics = metrics_of(self, data.train)
         folds = Folds(self.folds, self.repeats, self.seed)
         where: Keywords = {"processes": self.processes, "dask": self.dask}
@@ -154,12 +154,12 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     def of_fitted(
         cls,
         rankers: Sequence["bagged | str | int"],
-        X: Documents,  # noqa: N803 (scikit-learn's names)
+        X: ModelInput,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
         weights: str = GREEDY,
         metrics: MetricLike | Sequence[MetricLike] | None = None,
-        valid: inputs.Validation = None,
+        valid: fit_arguments.Validation = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -191,8 +191,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
 
     def _blend(self, members: Sequence[Any], data: RankingDataset, metrics: tuple[Metric, ...]) -> None:
         """Choose weights, and become the weighted sum of the members."""
-        inputs.reject_start(data, self)
-        metric, labels = with_labels(metrics[0], data)
+        fit_arguments.reject_start(data, self)
         # A feature has no number of rounds to choose.
         cross_fitted = [
             out_of_fold_of(one).cross_fitted if isinstance(one, bagged) else one.oof_scores_ for one in members
@@ -200,18 +199,14 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         weights, scores, reported = choose(
             np.stack([member.oof_scores_ for member in members]),
             np.stack(cross_fitted),
-            labels,
-            data.offsets,
-            metric,
+            lists_for(metrics[:1], data),
+            metrics[0],
             names=self.titles,
             fold=Folds(self.folds, self.repeats, self.seed).of(data),
             query_weights=data.weights,
-            judged=data.judged if metric is metrics[0] else None,
-            document_rewards=data.document_rewards,
             rule=self.weights,
             groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
         )
-        weights = replace(weights, metric=str(metrics[0]))
         self.held_out_ = HeldOut.measured(scores, reported, data, metrics)
         run.remember(self, TrainingData(train=data))
         self.history_ = {name: [weighted_mean(column, data.weights)] for name, column in self.held_out_.values.items()}
@@ -251,10 +246,9 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         """The mean of members' shares of each feature in the gain of all splits, by their weights."""
         check_fitted(self)
         if self._importances is None:
-            raise AttributeError(
-                "a net tells no importances of features, nor does a blend with one. Hint: "
-                "abs(blend.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
-            )
+            hint = "abs(blend.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores"
+            what = "a net tells no importances of features, nor does a blend with one"
+            raise AttributeError(check.Message(what, hint=hint))
         return self._importances
 
     # On disk.
@@ -262,13 +256,13 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     def recipe(self, without: Collection[str] = ()) -> Json:
         """Return what files hold of the blend and its members before training."""
         parameters = {name: storage.plain(getattr(self, name)) for name in self.own_parameters() if name not in without}
-        members = [blend_members.described(one, without) for one in self.rankers]
+        members = [blend_members.member_description(one, without) for one in self.rankers]
         return {"ranker": self.name, "objective": self.objective, "parameters": parameters | {"rankers": members}}
 
     def description(self) -> Json:
         """Return weights and importances, and the descriptions of members that did not become one forest."""
         importances = None if self._importances is None else self._importances.tolist()
-        description = super().description() | {"weights": self.weights_.written(), "importances": importances}
+        description = super().description() | {"weights": self.weights_.to_dict(), "importances": importances}
         if self._forest is None:
             return description | {"members": [one.description() for one in self._members or ()]}
         return description | {"forest": self._forest.name, "settings": self._forest.settings_}
@@ -314,5 +308,5 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
 
 def _groups(rankers: Sequence[Any]) -> list[int]:
     """Return a number for each member; those that differ in their seed alone have the same."""
-    keys = [blend_members.described(one, ("seed",)) for one in rankers]
+    keys = [blend_members.member_description(one, ("seed",)) for one in rankers]
     return [keys.index(key) for key in keys]

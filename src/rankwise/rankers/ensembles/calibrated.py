@@ -1,7 +1,6 @@
 """Calibration: a ranker whose predictions are probabilities of relevance, in the order of its scores."""
 
 import functools
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -10,17 +9,18 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
-from rankwise.check.parameters import Above, OneOf, Unset, assign, check_declared, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, OneOf, Unset, assign, check_declared
 from rankwise.data import leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.models import attributes
 from rankwise.models.calibrated import ALL, CalibratedModel, Segments, curves_of, knots
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 from rankwise.objectives.table import ObjectiveLike, native
-from rankwise.objectives.wrappers.on import labels_learned
-from rankwise.rankers import expressions, inputs, table
+from rankwise.objectives.wrappers.goal import labels_learned
+from rankwise.rankers import expressions, fit_arguments, table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.distilled import distilled
 from rankwise.rankers.ensembles.feature import FeatureRanker
@@ -132,7 +132,7 @@ class CalibratedRanker(MetaRanker):
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train the ranker, and fit its curve to the validation data, or out of fold where the ranker pools them."""
-        inputs.reject_start(data.train, self)
+        fit_arguments.reject_start(data.train, self)
         train, valid = data.train, data.valid
         self._check()
         pools = self.ranker.pools
@@ -145,7 +145,7 @@ class CalibratedRanker(MetaRanker):
                 event.of(part.labels, part.more_labels)
         ranker = self.ranker.__sklearn_clone__()
         with leakage.checked():
-            options: Any = {"resume": settings.resume, "measure": data.eval_sets, "watch": settings.watch}
+            options: Any = {"resume": settings.resume, "eval_sets": data.eval_sets, "callback": settings.callback}
             asked = {name: value for name, value in options.items() if value}  # an AutoRanker takes none of them
             ranker.fit(train, valid, **asked)
         if isinstance(became(ranker), EnsembleRanker) and valid is not None:
@@ -158,7 +158,7 @@ class CalibratedRanker(MetaRanker):
     def _chosen_label(self, ranker: Ranker) -> str:
         """Return the name of the labels to calibrate for: ``label``, or the only ones that the ranker learns."""
         if self.label is not None:
-            return self.label
+            return str(self.label)
         names = learned_labels(ranker) or {MAIN}
         if len(names) > 1:
             listed = sorted(names)
@@ -211,7 +211,7 @@ class CalibratedRanker(MetaRanker):
             hint = "rank by model.ranker_" + (
                 ", or fit a curve: `set method='platt'`" if self.method == "sigmoid" else ""
             )
-            warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=4)
+            check.warn(what, hint=hint, stacklevel=4)
 
     def _check_level(self, p: Array, data: RankingDataset) -> None:
         """Warn where the mean of probabilities that were not fitted is surely another than the rate of events."""
@@ -223,7 +223,7 @@ class CalibratedRanker(MetaRanker):
         if abs(difference.mean()) > max(4.0 * error, 0.2 * rate):
             what = f"the mean probability of {self.predicts_} is {mean:.4f} where {rate:.4f} are observed: "
             what += "scores are not its log odds"  # training did not get there, or max_label= made them those of grades
-            warnings.warn(check.Sentence(f"{what}.", "fit the level: `set method='platt'`"), stacklevel=4)
+            check.warn(what, hint="fit the level: `set method='platt'`", stacklevel=4)
 
     def _fitted(self, data: RankingDataset, scores: Array, names: Any) -> dict[str, Curve]:
         """Fit the curve of all documents, and of every segment that has enough, by its name for each document."""
@@ -288,7 +288,7 @@ class CalibratedRanker(MetaRanker):
 def calibrate(
     model: Annotated[object, "Trained ranker, its folder, or a model of another library (see :func:`wrap`)."],
     data: Annotated[
-        Documents | None,
+        ModelInput | None,
         """Queries that the model was not trained on, with labels; of others there is a warning. All queries that a bag
         or a blend was trained on will do, in their order: the curve is fitted to their out-of-fold scores.""",
     ] = None,
@@ -317,7 +317,7 @@ def calibrate(
         raise check.error("only trained rankers can be calibrated", got=kind_of(model), hint="train it, or rw.wrap it")
     if data is None and method != "sigmoid":
         raise check.error("a curve is fitted to data", got="none", hint="pass queries that the model has not seen")
-    lists = None if data is None else inputs.dataset(data, schema=ranker.model_.schema)
+    lists = None if data is None else fit_arguments.dataset(data, schema=ranker.model_.schema)
     settings: Any = {"method": method, "segment": segment, "relevant": relevant, "label": label}
     scores = None if lists is None else out_of_fold(ranker, lists)
     if lists is not None and scores is None and method != "sigmoid":
@@ -399,4 +399,4 @@ def _warn_seen(ranker: Ranker, data: RankingDataset) -> None:
         what += "training queries; scores of those that it was trained on are surer than others, and so will be its "
         what += "probabilities"
         hint = "pass queries that it has not seen, or all that a bag or blend was trained on"
-        warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=3)
+        check.warn(what, hint=hint, stacklevel=3)

@@ -8,22 +8,23 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords
-from rankwise.check.parameters import Above, OneOf, Option, Within, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, OneOf, Option, Within, assign
 from rankwise.data import columns, leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.models.schema import Documents
+from rankwise.models.schema import ModelInput
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.weighted import weighted
-from rankwise.rankers import expressions, inputs
+from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import is_single
+from rankwise.rankers.ensembles.blend_weights import centred, score_deviation
 from rankwise.rankers.ensembles.meta import DelegatingRanker, MetaRanker, kind_of
-from rankwise.rankers.ensembles.weights import centred, spread
 from rankwise.rankers.sklearn import clone
 from rankwise.rankers.table import load
 from rankwise.rankers.training import constraints
@@ -100,7 +101,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
             Option(metavar="T", group="Training"),
         ] = 1.0,
         unlabelled: Annotated[
-            Documents | None,
+            ModelInput | None,
             """Further queries, from which only the teacher's loss is learned. Whatever their labels are, they count as
             0, and the loss of labels as 0 for every query without a relevant document.""",
         ] = None,
@@ -143,7 +144,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
 
         Validation data are ranked by labels alone. Checkpoints are the student's: ``student__checkpoint``.
         """
-        inputs.reject_start(data.train, self)
+        fit_arguments.reject_start(data.train, self)
         train, valid, mixed = data.train, data.valid, self._mixed()
         if getattr(self.student, "debias", False) and self.weight:
             raise check.error(
@@ -155,12 +156,12 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         with leakage.checked():
             teacher = trained(self.teacher, train, valid)
         if self.unlabelled is not None:
-            train = with_unlabelled(train, inputs.aligned(self.unlabelled, train))
-        taught = train.with_(teacher_scores=in_units_of_their_spread(scores_of(teacher, train), train))
+            train = with_unlabelled(train, fit_arguments.aligned(self.unlabelled, train))
+        taught = train.with_(teacher_scores=standardized_scores(scores_of(teacher, train), train))
         if "document_rewards" not in mixed.accepts:  # the teacher has learned from them
             taught = taught.with_(document_rewards=None)
         with leakage.checked():
-            student.fit(taught, valid, resume=settings.resume, measure=data.eval_sets, watch=settings.watch)
+            student.fit(taught, valid, resume=settings.resume, eval_sets=data.eval_sets, callback=settings.callback)
         self.teacher_ = teacher
         student.trained_queries_ = leakage.union(student.trained_queries_, *_seen_by(teacher))
         self._become(student)
@@ -233,12 +234,12 @@ def scores_of(teacher: Any, data: RankingDataset) -> Array:
     return check.teacher_scores(score(data.features if ranker is None else data), data.offsets, data.query_ids)
 
 
-def in_units_of_their_spread(scores: Array, data: RankingDataset) -> Array:
+def standardized_scores(scores: Array, data: RankingDataset) -> Array:
     """Divide scores by their spread within lists: the root of the mean square of what is left of each list's mean.
 
     Then neither the temperature nor the teacher's share of a mixed loss depends on the unit that the teacher scores in.
     """
-    unit = spread(scores, data.offsets)
+    unit = score_deviation(scores, data.offsets)
     if not unit:
         raise check.error(
             "the teacher gives all documents of a list the same score",

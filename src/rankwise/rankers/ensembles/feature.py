@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets, rows_of
-from rankwise.check.parameters import assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import assign
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.models.contributions import Contributions
 from rankwise.models.model import Model
 from rankwise.models.schema import Schema
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training import run
@@ -53,7 +54,7 @@ class FeatureRanker(Ranker):
         return {}
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
-        inputs.reject_start(data.train, self)
+        fit_arguments.reject_start(data.train, self)
         self.cross_fit(data.train, np.zeros(data.train.n_queries, np.int64))
         run.measure_after(self, data)
 

@@ -21,11 +21,11 @@ from rankwise.models.model import Model
 from rankwise.models.schema import Schema
 from rankwise.models.sums import added_up, packed, unpacked
 from rankwise.rankers import expressions
-from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut, OutOfFold
+from rankwise.rankers.ensembles.out_of_fold import CrossFitted, HeldOut, OutOfFold
 from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings
-from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
-from rankwise.rankers.training.validation import DeviceScores, Measure
+from rankwise.rankers.training.stopping import NothingLearnedError, NothingLeftToLearn
+from rankwise.rankers.training.validation import DeviceScores, EvalSet
 from rankwise.stream import Stream
 from rankwise.threads import use_threads
 
@@ -51,7 +51,7 @@ def plans(
         raise check.error(what, got=f"{data.n_queries} queries and folds={folds}", hint="set fewer folds")
     planned: list[MemberPlan] = []
     # Metrics are measured by the bag, and not where members are; what users pass to it stays with it.
-    settings = replace(settings, metrics=(), watch=None)
+    settings = replace(settings, metrics=(), callback=None)
     for repeat in range(repeats):
         fold = fold_of_query(data, folds, seed=fold_seed, trial=repeat)
         for number in range(folds):
@@ -109,7 +109,7 @@ class _Member:
         seen[plan.held_out] = False
         train, self.count = data.take(seen), 1 + len(measured)
         self.stream = train.stream(plan.settings.seed)
-        others = {f"{number}": Measure(one, dict) for number, one in enumerate(measured)}
+        others = {f"{number}": EvalSet(one, dict) for number, one in enumerate(measured)}
         part = TrainingData(train=train, valid=data.take(plan.held_out), hidden=True, eval_sets=others)
         self.learner = type(plan.ranker).learner(plan.ranker, part, plan.settings)  # it may have such a parameter
         self.done = self.best = 0
@@ -122,7 +122,7 @@ class _Member:
             return self.last
         try:
             loss = self.learner.round(self.stream.at(number), weights)
-        except Exhausted as end:
+        except NothingLeftToLearn as end:
             if not self.done:
                 raise end.error() from None
             # The library may hold a tree that does not count, so that scores are those of the round before.
@@ -211,7 +211,7 @@ class BagLearner(Learner[bool]):
         self._count()
         rounds: list[MemberRound] = self._call("round", [stream.round] * len(self.rows), [weights] * len(self.rows))
         if all(member.stopped for member in rounds):
-            raise Exhausted(rounds[0].stopped, lambda: NothingLearnedError("no member learned anything"))
+            raise NothingLeftToLearn(rounds[0].stopped, lambda: NothingLearnedError("no member learned anything"))
         self._last = rounds
         losses = [member.loss for member in rounds if member.loss is not None]
         return float(np.mean(losses)) if losses else None

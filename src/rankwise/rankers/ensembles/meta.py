@@ -14,7 +14,7 @@ from rankwise.arrays import Array, Json, Keywords
 from rankwise.models.forests.forest import ForestModel
 from rankwise.models.model import Model
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.ensembles.oof import HeldOut
+from rankwise.rankers.ensembles.out_of_fold import HeldOut
 from rankwise.rankers.sklearn import check_fitted
 
 if TYPE_CHECKING:

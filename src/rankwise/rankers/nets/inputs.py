@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Floats, Offsets
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.device import to_device
@@ -40,7 +40,7 @@ def room(device: torch.device) -> int:
     return int(torch.cuda.mem_get_info(device)[0] // 8)
 
 
-class Coming(NamedTuple):
+class PendingBatch(NamedTuple):
     """Rows that are being copied; the device waits for ``event`` before it computes with them, the host does not."""
 
     rows: torch.Tensor
@@ -67,7 +67,7 @@ class Streaming:
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._buffers = itertools.cycle((_Buffer(), _Buffer()))
 
-    def begin(self, rows: Rows) -> Coming:
+    def begin(self, rows: Rows) -> PendingBatch:
         """Start to copy rows."""
         count = len(range(*rows.indices(self.features.shape[0]))) if isinstance(rows, slice) else rows.size
         buffer = next(self._buffers)
@@ -77,13 +77,13 @@ class Streaming:
         else:
             pinned.numpy()[:] = dense(self.features[rows])
         if self._side is None:
-            return Coming(pinned.to(self.device), None)
+            return PendingBatch(pinned.to(self.device), None)
         with torch.cuda.stream(self._side):
             copied = pinned.to(self.device, non_blocking=True)
             buffer.copied = self._side.record_event()
-        return Coming(copied, buffer.copied)
+        return PendingBatch(copied, buffer.copied)
 
-    def arrived(self, coming: Coming) -> torch.Tensor:
+    def arrived(self, coming: PendingBatch) -> torch.Tensor:
         """Return copied rows; their memory is free once the current stream has used them."""
         if coming.event is not None:
             current = torch.cuda.current_stream(self.device)
@@ -126,21 +126,21 @@ class NetScores(DeviceScores):
         """The scores, or nothing but 0, since kernels count on an order of documents."""
         self._rankings: dict[int, torch.Tensor] = {}
 
-    def measurer(self, metric: Metric, labels: Array, offsets: Offsets, weights: Array | None) -> DeviceMean | None:
+    def measurer(self, metric: Metric, data: RankingDataset) -> DeviceMean | None:
         """Return the function that computes the mean of a metric on the device; None where the CPU has to."""
         if find_spec("triton") is None:
             return None
         from rankwise.metrics.triton import DeviceMetric, ranking
 
-        on_device = DeviceMetric.of(metric, labels, offsets, self.scores.device)
+        on_device = DeviceMetric.of(metric, data, self.scores.device)
         if on_device is None:
             return None
 
         def mean(scores: NetScores) -> float | None:
-            ranked = scores.ranked(id(offsets), lambda usable: ranking(on_device.lists, usable))
+            ranked = scores.ranked(id(data.offsets), lambda usable: ranking(on_device.lists, usable))
             values = torch.cat((on_device(scores.usable, ranked), scores.finite.double()[None]))
             *by_query, finite = values.cpu().numpy()  # the one wait for the device
-            return weighted_mean(np.array(by_query), weights) if finite else None
+            return weighted_mean(np.array(by_query), data.weights) if finite else None
 
         return mean
 
@@ -161,7 +161,7 @@ class Inputs:
     def __init__(self, net: Perceptron, data: RankingDataset) -> None:
         self.net, self.data = net, data
         self._kept: torch.Tensor | None = None
-        self._next: tuple[BatchPart, Coming] | None = None
+        self._next: tuple[BatchPart, PendingBatch] | None = None
 
     @functools.cached_property
     def keeps(self) -> bool:

@@ -45,7 +45,7 @@ from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import Learner, State
-from rankwise.rankers.training.stopping import Exhausted
+from rankwise.rankers.training.stopping import NothingLeftToLearn
 from rankwise.rankers.training.validation import DeviceScores
 from rankwise.stream import Stream
 
@@ -116,7 +116,7 @@ class NetLearner(Learner[Weights]):
         if math.isnan(loss):
             raise check.diverged("a loss of nan")
         if not moved:
-            raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective))
+            raise NothingLeftToLearn("converged", lambda: stopping.no_gradient(self.train, self.objective))
         return loss
 
     def scores(self, number: int) -> Array | DeviceScores:

@@ -40,7 +40,7 @@ class Processes:
             dist.all_reduce(numbers)
         return numbers.cpu().numpy()
 
-    def tell(self, values: list[float]) -> list[float]:
+    def broadcast(self, values: list[float]) -> list[float]:
         """Broadcast the measurements of the first process, so that all decide alike."""
         if self.alone:
             return values

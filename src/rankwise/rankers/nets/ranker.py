@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.check.parameters import AtLeast, OneOf, Option, Search, Unset, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import AtLeast, OneOf, Option, Search, Unset, assign
 from rankwise.data.dataset import RankingDataset
 from rankwise.models.nets import presets
 from rankwise.models.schema import Schema
@@ -166,7 +167,7 @@ class NeuralRanker(TorchRanker):
         import torch
 
         from rankwise.models.nets.mlp import optimizer
-        from rankwise.models.nets.model import NetModel, described
+        from rankwise.models.nets.model import NetModel, net_description
         from rankwise.models.nets.state import one_thread, own_randomness, seed_torch, usable_device
         from rankwise.rankers.nets.batches import Batching
         from rankwise.rankers.nets.capture import CapturedNet
@@ -209,7 +210,7 @@ class NeuralRanker(TorchRanker):
             optimizer=optimizer(net_settings, device),
             batching=Batching(net_settings.batch_queries, self.batch_documents),
             made=net.trained,
-            described=lambda epochs: described(net_settings, epochs),
+            described=lambda epochs: net_description(net_settings, epochs),
             reduction=net_settings.reduction,
             averaging=net_settings.averaging,
             device=device,

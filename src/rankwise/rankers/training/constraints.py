@@ -21,7 +21,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, metric
 from rankwise.objectives.base import MORE_LABELS, Objective, Sum
 from rankwise.objectives.wrappers.base import Wrapper
-from rankwise.objectives.wrappers.on import on
+from rankwise.objectives.wrappers.goal import on
 from rankwise.statistics.significance import t_test
 
 BOUND, MULTIPLIER = "bound ", "multiplier "

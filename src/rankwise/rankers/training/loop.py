@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rankwise.arrays import Array, Json
 from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.stopping import Exhausted, Stopping, StopTraining
-from rankwise.rankers.training.validation import DeviceScores, Measured, Validation
+from rankwise.rankers.training.stopping import NothingLeftToLearn, Stopping, StopTraining
+from rankwise.rankers.training.validation import DeviceScores, EvalMetrics, Validation
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -48,16 +48,16 @@ class ProcessGroup(Protocol):
     alone: bool
     """Whether there is no other."""
 
-    def tell(self, values: list[float]) -> list[float]:
+    def broadcast(self, values: list[float]) -> list[float]:
         """Return the first process's values in all processes, so that they decide alike."""
 
 
-class Alone:
+class SingleProcess:
     """The only process."""
 
     first = alone = True
 
-    def tell(self, values: list[float]) -> list[float]:
+    def broadcast(self, values: list[float]) -> list[float]:
         """Return the values."""
         return values
 
@@ -65,7 +65,7 @@ class Alone:
 class Learner(ABC, Generic[Snapshot]):
     """Learns in rounds."""
 
-    processes: ProcessGroup = Alone()
+    processes: ProcessGroup = SingleProcess()
     """The processes that train together."""
     close: Callable[[], None] | None = None
     """Ends what it has started, such as processes."""
@@ -77,7 +77,7 @@ class Learner(ABC, Generic[Snapshot]):
         """Learn one round, of number ``stream.round``; returns the loss of the training queries, if it is known.
 
         ``weights`` are those of the terms of the objective, a sum, where constraints change them from round to round.
-        Raises :class:`Exhausted` where there is nothing more to learn.
+        Raises :class:`NothingLeftToLearn` where there is nothing more to learn.
         """
 
     @abstractmethod
@@ -123,7 +123,7 @@ class Loop:
     stream: Stream
     """Of the training queries."""
     stopping: Stopping
-    measured: Sequence[Measured] = ()
+    measured: Sequence[EvalMetrics] = ()
     """Measures after every round, in the order in which the learner numbers data sets."""
     checkpoint: "Checkpoint | None" = None
     reports: Sequence[Callable[[State], None]] = ()
@@ -144,7 +144,7 @@ class Loop:
                     self._report(state, best)
         except StopTraining as end:
             if not state.done:
-                raise (end.error() if isinstance(end, Exhausted) else end) from None
+                raise (end.error() if isinstance(end, NothingLeftToLearn) else end) from None
             stop = end.reason
         except KeyboardInterrupt:
             # Other processes wait for this one, and only its end ends their waiting.
@@ -165,7 +165,7 @@ class Loop:
             values = [0.0] * len(measured.names)
             if learner.processes.first:
                 values = measured(learner.scores(number))
-            measures |= zip(measured.names, learner.processes.tell(values), strict=True)
+            measures |= zip(measured.names, learner.processes.broadcast(values), strict=True)
         return measures | constraints.multipliers(state.history, measures)
 
     def _report(self, state: State, best: object) -> None:

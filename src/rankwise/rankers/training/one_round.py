@@ -10,7 +10,7 @@ from rankwise.models.schema import Schema
 from rankwise.rankers import table
 from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.settings import TrainingData
-from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
+from rankwise.rankers.training.stopping import NothingLearnedError, NothingLeftToLearn
 from rankwise.stream import Stream
 
 
@@ -23,7 +23,7 @@ class OneRound(Learner[bool]):
     def round(self, stream: Stream, weights: Sequence[float] = ()) -> None:
         """Train the ranker; there is no second round."""
         if stream.round:
-            raise Exhausted("complete", lambda: NothingLearnedError("a ranker without rounds has one"))
+            raise NothingLeftToLearn("complete", lambda: NothingLearnedError("a ranker without rounds has one"))
         self.ranker._fit(self.data.train, None if self.data.hidden else self.data.valid)
         self.ranker.model_ = self.model(1)
 

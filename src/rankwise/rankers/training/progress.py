@@ -37,9 +37,9 @@ class ProgressBar:
     def report(self, state: State) -> None:
         """Update the bar after a round."""
         if self.steps is None and self._update is not None:
-            self._update(state.done, described(self.stopping, state, loss=self.loss is None or self.loss()))
+            self._update(state.done, progress_text(self.stopping, state, loss=self.loss is None or self.loss()))
         elif self.steps is not None and self.stopping.metrics:
-            self._metric = f", {described(self.stopping, state)}"
+            self._metric = f", {progress_text(self.stopping, state)}"
 
     def step(self, number: int, loss: float) -> None:
         """Update the bar after a step: how many there were, and the loss of the last."""
@@ -47,17 +47,17 @@ class ProgressBar:
             self._update(number, f"loss {loss:.4f}{self._metric}")
 
 
-def described(stopping: Stopping, state: State, *, loss: bool = True) -> str:
+def progress_text(stopping: Stopping, state: State, *, loss: bool = True) -> str:
     """Return where training stands: the first metric, now and in the round that would be kept, or the loss.
 
     A ``loss`` that does not compare between rounds may rise while the ranker learns, and is not shown.
 
     >>> stopping = Stopping(rounds=9, metrics=("ndcg",))
-    >>> described(stopping, State(done=2, best=1, history={"ndcg": [0.75, 0.5]}))
+    >>> progress_text(stopping, State(done=2, best=1, history={"ndcg": [0.75, 0.5]}))
     'ndcg 0.5000 (best 0.7500 in round 1)'
-    >>> described(Stopping(rounds=9), State(done=1, history={"loss": [2.5]}))
+    >>> progress_text(Stopping(rounds=9), State(done=1, history={"loss": [2.5]}))
     'loss 2.5000'
-    >>> described(Stopping(rounds=9), State(done=1, history={"loss": [2.5]}), loss=False)
+    >>> progress_text(Stopping(rounds=9), State(done=1, history={"loss": [2.5]}), loss=False)
     'rounds'
     """
     if stopping.metrics:

@@ -84,7 +84,7 @@ class Checkpoint:
     def read(self, *, resume: bool) -> tuple[State, dict[str, bytes]] | None:
         """Return the state of the checkpoint and its files, if training is resumed and there is one."""
         path = self.work.path
-        ready(path, resume=resume)
+        check_checkpoint_target(path, resume=resume)
         if not path.exists():
             return None
         description, files = storage.read(path)
@@ -94,7 +94,7 @@ class Checkpoint:
                 where=str(path),
                 hint="name another folder for checkpoints; in Python, fit(…, init_model=…) continues a finished model",
             )
-        with storage.making_sense(path):
+        with storage.malformed_as_error(path):
             kept = description["checkpoint"]
             self.work.check(kept.get("work"))
             earlier, done = (int(kept[name]) for name in ("before", "done"))
@@ -102,10 +102,10 @@ class Checkpoint:
             return State(before=earlier, done=done, best=int(description["best_round"]), history=history), files
 
 
-def ready(path: Path, *, resume: bool) -> None:
+def check_checkpoint_target(path: Path, *, resume: bool) -> None:
     """Check, before the work begins, that a checkpoint can be written to ``path``."""
     refuse_existing(path, "checkpoint", resume=resume)
-    storage.ready(path, force=True)
+    storage.check_model_target(path, force=True)
 
 
 _fingerprints: "WeakKeyDictionary[RankingDataset, str]" = WeakKeyDictionary()

@@ -23,7 +23,7 @@ from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import Checkpoint, fingerprint
 from rankwise.rankers.training.settings import FREE, TrainingData, TrainingSettings, code_of, metrics_of
-from rankwise.rankers.training.validation import Measure, Measured, Validation
+from rankwise.rankers.training.validation import EvalMetrics, EvalSet, Validation
 from rankwise.threads import thread_count, use_threads
 
 
@@ -55,7 +55,7 @@ class Session:
         if (content := checkpoint.read(resume=resume)) is None:
             return self.start, None
         state, files = content
-        with storage.making_sense(checkpoint.work.path):
+        with storage.malformed_as_error(checkpoint.work.path):
             self.loop.learner.verify(files)
             return state, self.loop.learner.resume(files, state)
 
@@ -71,9 +71,9 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
         learner = type(ranker).learner(ranker, data, settings) if make is None else make(data, settings)
         validation = None if data.valid is None else learner.validation or settings.validation(data.valid)
         stopping = settings.stopping(() if validation is None else validation.names)
-        measured = [Measured(one, prefix=f"{name} ") for name, one in data.eval_sets.items()]
+        measured = [EvalMetrics(one, prefix=f"{name} ") for name, one in data.eval_sets.items()]
         if data.valid is not None and validation is not None:
-            measured.insert(0, Measured(Measure(data.valid, validation)))
+            measured.insert(0, EvalMetrics(EvalSet(data.valid, validation)))
         kept = settings.resume or settings.checkpoint is not None
         loop = Loop(
             learner=learner,
@@ -124,8 +124,8 @@ def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], sett
             state, best = (session.start, None) if fresh else session.resumed(resume=settings.resume)
         learner, unit = session.loop.learner, session.loop.stopping.unit
         reports = [session.progress.report]
-        if (watch := settings.watch) is not None:
-            reports.append(lambda state: watch(state.done, state.history))
+        if (callback := settings.callback) is not None:
+            reports.append(lambda state: callback(state.done, state.history))
         shown = learner.processes.first and is_shown(settings.progress)
         with session.progress.showing(state.done) if shown else contextlib.nullcontext():
             state = replace(session.loop, reports=reports).run(state, best, interrupts)
@@ -143,7 +143,7 @@ def measure_after(ranker: Any, data: TrainingData) -> None:
     """Add metrics of validation and other data to the history of a ranker that was trained without rounds."""
     measures = dict(data.eval_sets)
     if (valid := data.valid) is not None:
-        measures = {"": Measure(valid, Validation(valid, metrics_of(ranker, valid), debias=False))} | measures
+        measures = {"": EvalSet(valid, Validation(valid, metrics_of(ranker, valid), debias=False))} | measures
     for name, one in measures.items():
         values = one.function(ranker.predict(one.data))
         ranker.history_ |= {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}
@@ -186,7 +186,7 @@ def _checkpoint(ranker: Any, data: TrainingData, settings: TrainingSettings, lea
         resume=settings.resume,
         identity=identity,
         describe=lambda state: {
-            "features": Schema.of(data.train).written(),
+            "features": Schema.of(data.train).to_dict(),
             **learner.description(state.before + state.best),
         },
         unit=settings.unit,

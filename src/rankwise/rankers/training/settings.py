@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from rankwise import check, user_code
 from rankwise.arrays import Array, Column, Keywords
-from rankwise.check.parameters import declared
+from rankwise.check.parameters import check_declared
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, metrics_for
 from rankwise.objectives.base import (
@@ -21,13 +21,13 @@ from rankwise.objectives.base import (
 from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.table import native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.objectives.wrappers import on
-from rankwise.rankers import inputs
+from rankwise.objectives.wrappers import goal
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.constraints import BOUND, NONE, Constraints
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Measure, Validation
+from rankwise.rankers.training.validation import EvalSet, Validation
 
 METRICS = ("ndcg@10",)
 ONE_ROUND: Keywords = {
@@ -50,13 +50,13 @@ OF_ANY: Keywords = {"seed": 0, "threads": None, "metrics": METRICS}
 """Settings that any ranker may have as parameters, and what is used where it has none."""
 _DERIVED = {
     *("unit", "rounds", "metrics", "constraints", "objective", "builtin"),
-    *("resume", "watch", "parameters", "base_score"),
+    *("resume", "callback", "parameters", "base_score"),
 }
 """Fields that are not parameters of rankers as they are."""
 _METHODS = ["nested", "recipe", "description", "saved", "read_model"]
 Totals = Callable[[Prepared, Array | None], Any]
 """:func:`goal_totals` or :func:`level_totals`."""
-Watch = Callable[[int, History], None]
+Callback = Callable[[int, History], None]
 """Called after every round with its number and the history so far; :class:`StopTraining` from it ends training."""
 
 
@@ -70,7 +70,7 @@ class TrainingData:
     """Whether the ranker must not see the validation data: the fold that a member of a bag is scored on."""
     older: Any = None
     """The trained ranker that is continued."""
-    eval_sets: Mapping[str, Measure] = field(default_factory=dict)
+    eval_sets: Mapping[str, EvalSet] = field(default_factory=dict)
     """Measured after every round, beside the validation data."""
     digest: str = ""
     """Identifies the data that are learned from, where ``train`` is only a sample of them."""
@@ -109,24 +109,23 @@ class TrainingSettings:
     checkpoint_every: training.CheckpointEvery = 1
     progress: training.Progress = None
     resume: bool = False
-    watch: Watch | None = None
+    callback: Callback | None = None
     parameters: Keywords = field(default_factory=dict)
     """Values of the ranker's parameters that the data decided."""
     base_score: float | None = None
     """The score of the base rate of all data, where the learner sees a part of them."""
 
     @classmethod
-    def of(cls, ranker: Any, *, resume: bool = False, watch: Watch | None = None) -> Self:
+    def of(cls, ranker: Any, *, resume: bool = False, callback: Callback | None = None) -> Self:
         """Read and check the settings of a ranker; expressions are parsed here, once."""
         at_once = hasattr(type(ranker), "_fit")
         if at_once and (hidden := [name for name in ranker.own_parameters() if name in _METHODS]):
             what, hint = "a parameter must not hide a method that all rankers have", "call it otherwise"
             raise check.error(what, got=hidden[0], hint=hint)
         for one in (ranker, *(ranker.nested() or {}).values()):
-            for name, parameter in declared(type(one)).items():
-                parameter.check(getattr(one, name))
+            check_declared(one)
         if not at_once and not hasattr(ranker, ranker.unit):  # others are trained inside
-            return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, watch=watch)
+            return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, callback=callback)
         objective: Any = getattr(ranker, "objective", None)
         settings = ONE_ROUND | {"progress": False}
         if not at_once:
@@ -136,7 +135,7 @@ class TrainingSettings:
             settings |= {"builtin": builtin} if builtin is not None else {"objective": objective_of(ranker)}
         if not at_once and getattr(ranker, "constraints", None) is not None:
             settings["constraints"] = Constraints.of_setting(ranker.constraints)
-        return cls(**settings, unit=ranker.unit, resume=resume, watch=watch)
+        return cls(**settings, unit=ranker.unit, resume=resume, callback=callback)
 
     @classmethod
     def read(cls, ranker: object) -> Keywords:
@@ -147,7 +146,7 @@ class TrainingSettings:
 
     def exponential_labels(self) -> Collection[str | None]:
         """Return the names of the labels that count by 2^y in training; None for the main ones."""
-        names: Collection[str | None] = (None,) if self.objective is None else on.exponential_labels(self.objective)
+        names: Collection[str | None] = (None,) if self.objective is None else goal.exponential_labels(self.objective)
         if names:  # constraints are learned by the same objective
             names = {*names, *(getattr(one, "label", None) for one in self.constraints.goals)}
         return names
@@ -193,7 +192,7 @@ class TrainingSettings:
             return {}
         if "init_scores" in objective.reads and train.init_scores is None and data.older is not None:
             train = train.with_(init_scores=data.older.predict(train.without_rows()))
-        return inputs.document_columns(train, objective, debias=self.debias)
+        return fit_arguments.document_columns(train, objective, debias=self.debias)
 
     def start(self, data: TrainingData) -> float:
         """Return the score that training starts at: 0, or that of the base rate where scores are log odds."""

@@ -13,16 +13,16 @@ from rankwise.rankers.training.constraints import NONE, Constraints
 
 
 class StopTraining(Exception):  # noqa: N818 (as StopIteration, no error)
-    """Raised by a function that is passed to ``fit`` as ``watch``: ends training, and the best model so far is kept.
+    """Raised by a function that is passed to ``fit`` as ``callback``: ends training, and the best model so far is kept.
 
     ``reason`` is the ranker's ``stopped_`` afterwards.
 
     >>> import rankwise as rw
-    >>> def watch(round, history):
+    >>> def until(round, history):
     ...     if round == 3:
     ...         raise rw.StopTraining("three are enough")
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
-    >>> model = rw.LightGBMRanker(rounds=20, leaves=4, threads=1).fit(data, watch=watch)
+    >>> model = rw.LightGBMRanker(rounds=20, leaves=4, threads=1).fit(data, callback=until)
     >>> model.stopped_, model.best_round_
     ('three are enough', 3)
     """
@@ -32,11 +32,11 @@ class StopTraining(Exception):  # noqa: N818 (as StopIteration, no error)
         self.reason = str(reason)
 
 
-class NothingLearnedError(ValueError):
+class NothingLearnedError(check.InputError):
     """Training ended where it began."""
 
 
-class Exhausted(StopTraining):
+class NothingLeftToLearn(StopTraining):
     """Raised by a learner with nothing more to learn; ``error`` is raised instead where no round was trained."""
 
     def __init__(self, reason: str, error: Callable[[], NothingLearnedError]) -> None:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets, part_of, rows_of
+from rankwise.arrays import Array, rows_of
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics.base import Metric, require_scored, weighted_mean, with_labels
+from rankwise.metrics.base import Metric, lists_for, require_scored, weighted_mean
 from rankwise.metrics.dcg import NDCG
 from rankwise.metrics.gains import GRADES, gains
 from rankwise.rankers.training.constraints import BOUND, lower_bound
@@ -30,7 +30,7 @@ Function = Callable[[Array], Mapping[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
+class EvalSet:
     """A data set, and the function that measures its scores."""
 
     data: RankingDataset
@@ -41,7 +41,7 @@ class DeviceScores(ABC):
     """Scores on a device, which computes metrics of them: only values of queries are copied."""
 
     @abstractmethod
-    def measurer(self, metric: Metric, labels: Array, offsets: Offsets, weights: Array | None) -> "DeviceMean | None":
+    def measurer(self, metric: Metric, data: RankingDataset) -> "DeviceMean | None":
         """Return a function that computes the mean of a metric on the device; None where there is no kernel for it."""
 
     @abstractmethod
@@ -53,16 +53,17 @@ DeviceMean = Callable[[Any], float | None]
 """From scores on a device to the mean of a metric; None where scores are not finite."""
 
 
-class Measured:
+class EvalMetrics:
     """The measures of a data set's scores, and their names in a history."""
 
-    def __init__(self, measure: Measure, *, prefix: str = "") -> None:
+    def __init__(self, measure: EvalSet, *, prefix: str = "") -> None:
         function: Any = measure.function
         self.function = function
         # Nothing relevant is an error before a round; NDCG is sure to score a query with a grade above 0.
         sure = isinstance(function, Validation) and function.weights is None and all(
-            isinstance(metric, NDCG) and isinstance(metric.gain, str) and 0.0 < labels.max(initial=0.0) < GRADES
-            for metric, labels in function.arguments
+            isinstance(metric, NDCG) and isinstance(metric.gain, str)
+            and 0.0 < function.lists.labels_of(metric.label).max(initial=0.0) < GRADES
+            for metric in function.metrics
         )  # fmt: skip
         bounded = sure and any(name.startswith(BOUND) for name in function.names)
         names = function.names if sure and not bounded else function(np.zeros(measure.data.n_docs))
@@ -97,13 +98,12 @@ class Validation:
         bounds = (f"{BOUND}{metric}" for metric in constrained)
         self.names = (*(name(metric, data, debias=debias) for metric in metrics), *bounds)
         self.metrics = (*metrics, *constrained)
-        self.arguments = [with_labels(metric, data) for metric in self.metrics]
-        """Each metric as a function of arrays, and the labels that it reads."""
+        self.lists = data
+        """What is measured: the data, or a list for each click."""
         self.rows: slice | NDArray[np.int64] = slice(None)
         self.queries: NDArray[np.int64] = np.arange(data.n_queries)
         """The query of each list that is measured."""
-        self.offsets, self.weights = data.offsets, data.weights
-        self.rewards = data.document_rewards
+        self.weights = data.weights
         self.clicks: Array | None = None
         self._measurers: dict[str, DeviceMean | None] = {}
         if debias and data.propensities is not None:
@@ -112,17 +112,16 @@ class Validation:
     def _by_click(self, data: RankingDataset, propensities: Array) -> None:
         clicked = np.flatnonzero(data.labels > 0)
         query = np.searchsorted(data.offsets, clicked, side="right") - 1
-        self.queries = query
-        self.rows, self.offsets = rows_of(query, data.offsets)
-        self.rewards = part_of(data.document_rewards, self.rows)
-        self.clicks = data.labels[clicked]
-        labels = np.zeros(self.offsets[-1])
-        labels[self.offsets[:-1] + clicked - data.offsets[query]] = self.clicks
-        for metric, (bare, _) in zip(self.metrics, self.arguments, strict=True):
-            if bare is not metric:
+        for metric in self.metrics:
+            if any(name.startswith("more_labels") for name in metric.reads):
                 hint = "`set debias=False`, or leave the metric out"
                 raise check.error("propensities are those of clicks, which are the labels", got=str(metric), hint=hint)
-        self.arguments = [(metric, labels) for metric in self.metrics]
+        self.queries = query
+        self.rows, offsets = rows_of(query, data.offsets)
+        self.clicks = data.labels[clicked]
+        labels = np.zeros(offsets[-1])
+        labels[offsets[:-1] + clicked - data.offsets[query]] = self.clicks
+        self.lists = lists_for(self.metrics, data, query).with_(labels=labels)
         self.weights = 1.0 / propensities[clicked]
         if data.weights is not None:
             self.weights = self.weights * data.weights[query]
@@ -134,10 +133,7 @@ class Validation:
     def values(self, scores: ArrayLike) -> dict[str, Array]:
         """Return every metric of each query, or click; NaN where it scores none."""
         of_lists = np.asarray(scores)[self.rows]
-        return {
-            name: metric(of_lists, labels, self.offsets, document_rewards=self.rewards)
-            for name, (metric, labels) in zip(self.names, self.arguments, strict=True)
-        }
+        return {name: metric.of(of_lists, self.lists) for name, metric in zip(self.names, self.metrics, strict=True)}
 
     def means(self, values: Mapping[str, Array]) -> dict[str, float]:
         """Return the means of values, by the weights of queries, or clicks, and lower bounds under constraints."""
@@ -156,11 +152,10 @@ class Validation:
     def on_device(self, scores: DeviceScores) -> dict[str, float]:
         """Return the means for scores on a device; they are copied only for metrics that have no kernel there."""
         means: dict[str, float] = {}
-        for name, (metric, labels) in zip(self.names, self.arguments, strict=True):
+        for name, metric in zip(self.names, self.metrics, strict=True):
             if name not in self._measurers:  # labels and offsets are copied to the device once
-                lists = metric, labels, self.offsets, self.weights
                 measured = self.clicks is None and not name.startswith(BOUND)
-                self._measurers[name] = scores.measurer(*lists) if measured else None
+                self._measurers[name] = scores.measurer(metric, self.lists) if measured else None
             measure = self._measurers[name]
             value = None if measure is None else measure(scores)
             if value is None:
@@ -177,20 +172,20 @@ class Validation:
 
 def measures_of(
     measured: Mapping[str, Any], read: Callable[[Any], RankingDataset], ranker: Any, *, debias: bool
-) -> dict[str, Measure]:
+) -> dict[str, EvalSet]:
     """Return measures by name, of data sets by the ranker's metrics, on data as ``read`` returns them."""
     from rankwise.rankers.training.settings import metrics_of
 
-    measures: dict[str, Measure] = {}
+    measures: dict[str, EvalSet] = {}
     for key, one in measured.items():
         if not isinstance(key, str) or not key.strip():
-            what = "measure must be a table of data sets by name"
-            raise check.error(what, got=repr(key), hint='pass measure={"train": train, "test": test}')
-        data = read(one.data if isinstance(one, Measure) else one)
+            what = "eval_sets must be a table of data sets by name"
+            raise check.error(what, got=repr(key), hint='pass eval_sets={"train": train, "test": test}')
+        data = read(one.data if isinstance(one, EvalSet) else one)
         function = (
-            one.function if isinstance(one, Measure) else Validation(data, metrics_of(ranker, data), debias=debias)
+            one.function if isinstance(one, EvalSet) else Validation(data, metrics_of(ranker, data), debias=debias)
         )
-        measures[key] = Measure(data, function)
+        measures[key] = EvalSet(data, function)
     return measures
 
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from rankwise import check
 from rankwise.arrays import Array, Ids
 from rankwise.device.launching import list_bounds, triton_kernel
-from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.prepared import Prepared
+from rankwise.objectives.ragged import Derivatives
 from rankwise.rankers.trees.newton import LEAST, LONGEST_STEP, SHARE, newton
 from rankwise.stream import Stream
 

@@ -12,21 +12,21 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
-from rankwise.models.forests.forest import Forest, ForestModel, described, numbers
-from rankwise.models.forests.refusals import first_line
+from rankwise.models.forests.forest import Forest, ForestModel, forest_description, numbers
+from rankwise.models.forests.library_errors import first_line
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective, PreparedSum
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import Learner, State
-from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
+from rankwise.rankers.training.stopping import NothingLearnedError, NothingLeftToLearn
 from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Growth, Library, Settings
 from rankwise.sparse import same_rows
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
-    from rankwise.objectives.lists import Derivatives
+    from rankwise.objectives.ragged import Derivatives
     from rankwise.rankers.trees.device_newton import DeviceNewton
 
 
@@ -72,7 +72,7 @@ class Trees(Learner[int]):
 
     def description(self, rounds: int) -> Json:
         """Return the number of trees, and the library's version."""
-        return described(self.library.forest, rounds)
+        return forest_description(self.library.forest, rounds)
 
     def verify(self, files: Mapping[str, bytes]) -> None:
         """Reject a file that would crash the library."""
@@ -102,7 +102,7 @@ class TreeLearner(Trees):
     library draws; None where it draws nothing, or cannot be resumed."""
     _matrices: Any = field(default=None, init=False)
     """Made in the first round: a checkpoint that does not fit is refused before."""
-    _step: "Step | None" = field(default=None, init=False)
+    _step: "NewtonStep | None" = field(default=None, init=False)
     _growth: Growth | None = field(default=None, init=False)
     _content: tuple[int, bytes] | None = field(default=None, init=False)
 
@@ -111,7 +111,7 @@ class TreeLearner(Trees):
         with as_input_errors(self.library, self.settings.builtin):
             if self._growth is None or (self.block is not None and self.done % self.block == 0):
                 self._growth = self._fresh()
-            step = cast("Step", self._step)
+            step = cast("NewtonStep", self._step)
             step.stream = stream
             if weights:
                 step.weigh(weights)
@@ -123,10 +123,12 @@ class TreeLearner(Trees):
                             return step(scores)
 
                     grown = self._growth.add(None if self.objective is None else derive)
-            except FlatError:
-                raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective)) from None
+            except ZeroGradientError:
+                raise NothingLeftToLearn(
+                    "converged", lambda: stopping.no_gradient(self.train, self.objective)
+                ) from None
             if not grown:
-                raise Exhausted("no split", self.nothing_learned)
+                raise NothingLeftToLearn("no split", self.nothing_learned)
             self.done += 1
             return None if self.objective is None or np.isnan(step.loss) else step.loss  # a function may not tell it
 
@@ -147,7 +149,7 @@ class TreeLearner(Trees):
         if self._matrices is None:
             with Interrupts(held=True):
                 self._matrices = self.library.matrices(self.settings, self.train, self.held_out, self.seed)
-            self._step = Step(self)
+            self._step = NewtonStep(self)
         start = self.start if self._growth is None else self.content()
         seed = self.seed if self.block is None else block_seed(self.seed, self.done // self.block)
         with Interrupts(held=True):
@@ -179,11 +181,11 @@ def from_start(scores: Array, data: RankingDataset) -> Array:
     return scores if data.init_scores is None else scores + data.init_scores
 
 
-class FlatError(Exception):
+class ZeroGradientError(Exception):
     """Every gradient is 0."""
 
 
-class Step:
+class NewtonStep:
     """From scores to what a tree is grown from; ``stream`` is that of the round."""
 
     alone = True
@@ -221,7 +223,7 @@ class Step:
             numerator, hessian = newton(self.out, data.offsets, data.query_ids, data.weights, floor_hessian=floor)
         self.flat = not numerator.any()
         if self.flat and self.alone:
-            raise FlatError
+            raise ZeroGradientError
         self.loss = np.nan if np.isnan(value).all() else weighted_mean(value, self.data.weights)
         return numerator, hessian
 

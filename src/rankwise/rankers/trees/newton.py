@@ -21,7 +21,7 @@ from rankwise.objectives.prepared import NoDeviceKernelError, Prepared
 from rankwise.threads import over_queries
 
 if TYPE_CHECKING:
-    from rankwise.objectives.lists import Derivatives
+    from rankwise.objectives.ragged import Derivatives
     from rankwise.rankers.trees.device_newton import DeviceNewton
 
 SHARE = 1e-3  # of the mean size of a list's Hessians
@@ -39,7 +39,7 @@ def newton(
 ) -> tuple[Floats, Floats]:
     """Return numerator and Hessian as finite float32, weighted by query; ``floor_hessian`` makes the Hessian positive.
 
-    >>> from rankwise.objectives.lists import Derivatives
+    >>> from rankwise.objectives.ragged import Derivatives
     >>> gradient = np.array([-1.0, 1.0, 0.5])
     >>> given = Derivatives(np.zeros(1), gradient, np.array([0.5, -0.25, 0.0]), gradient)
     >>> newton(given, np.array([0, 3]), weights=np.array([2.0]))

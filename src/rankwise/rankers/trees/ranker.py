@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
-from rankwise.check.parameters import AtLeast, Option, Search, Unset, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import AtLeast, Option, Search, Unset, assign
 from rankwise.data.dataset import RankingDataset
 from rankwise.models.forests.forest import ForestModel
 from rankwise.models.schema import Schema
 from rankwise.objectives.table import native
-from rankwise.rankers import argument_names, expressions, inputs
+from rankwise.rankers import expressions, fit_arguments, migration_hints
 from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import parameters as training
@@ -38,7 +39,7 @@ class TreeRanker(IterativeRanker):
     model_: ForestModel
     """The trees; ``model_.booster`` is the library's own object."""
     partitions_: Any
-    """Where the data of a training on a cluster lay; set by ``rw.dask.fit`` alone."""
+    """Where the data of a training on a cluster lay; set by ``rw.cluster.dask.fit`` alone."""
 
     def __init__(
         self,
@@ -178,8 +179,8 @@ class TreeRanker(IterativeRanker):
             return
         names, parameters = self.library.known(), self.own_parameters()
         for name in native:
-            ours, of_fit = self.library.ours.get(self.library.canonical(name)), argument_names.of_fit(name)
-            if of_fit and (name not in names or name in argument_names.ARGUMENTS):
+            ours, of_fit = self.library.ours.get(self.library.canonical(name)), migration_hints.of_fit(name)
+            if of_fit and (name not in names or name in migration_hints.ARGUMENTS):
                 raise check.error(f"{name!r} is an argument of fit, not of {type(self).__name__}", hint=of_fit)
             if ours is not None:
                 what = f"{name!r} of {self.library.name} has another name here"
@@ -187,7 +188,7 @@ class TreeRanker(IterativeRanker):
             if self.library.canonical(name) in self.library.idle:
                 raise check.error(f"{name!r} of {self.library.name} has no effect here", hint="leave it out")
             if name not in names:
-                if ours := argument_names.parameter(name, parameters):
+                if ours := migration_hints.parameter(name, parameters):
                     raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
                 near = check.suggestion(name, [*parameters, *names]).rstrip("?")
                 hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and ours"
@@ -210,8 +211,8 @@ def _check_columns(ranker: TreeRanker, train: RankingDataset, settings: Training
             "weights that are the same within a query are weights of queries",
         )
     if settings.debias:
-        raise inputs.no_propensities(ranker.objective)
-    inputs.reject_rewards(train, ranker.objective)
+        raise fit_arguments.no_propensities(ranker.objective)
+    fit_arguments.reject_rewards(train, ranker.objective)
 
 
 def library_settings(

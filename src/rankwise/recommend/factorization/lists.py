@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Array, Floats, Ids, offsets_of, rows_of
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.objectives.base import Objective
-from rankwise.rankers.inputs import document_columns
+from rankwise.rankers.fit_arguments import document_columns
 from rankwise.rankers.training.resume import fingerprint
 from rankwise.rankers.training.settings import TrainingData
 from rankwise.recommend.base import by_ids

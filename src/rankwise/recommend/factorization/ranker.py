@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Never, Self
 
 import numpy as np
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Column, Floats, Ids, Keywords
-from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Search, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Search, assign
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.objectives.base import Objective
-from rankwise.rankers import inputs, table
+from rankwise.rankers import fit_arguments, table
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.ranker import TorchRanker
 from rankwise.rankers.sklearn import reject
@@ -20,7 +21,7 @@ from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
 from rankwise.rankers.training.validation import measures_of
-from rankwise.recommend.base import Recommends, UnknownVector, by_ids
+from rankwise.recommend.base import RecommenderMixin, UnknownVector, by_ids
 from rankwise.recommend.factorization import lists as sources
 from rankwise.recommend.factors import TrainedFactors, fold_in
 from rankwise.recommend.model import Liked
@@ -52,20 +53,22 @@ likes, as the weight of the user, lies between all users counting alike and all 
 
 
 @documented
-class FactorizationRanker(Recommends, TorchRanker):
+class FactorizationRanker(RecommenderMixin, TorchRanker):
     """A vector for every user and every item: the score of an item for a user is the product of their vectors.
 
-    Trained on :class:`rankwise.Interactions`, or on a RankingDataset whose query ids are users and whose document ids
-    are items (its features are not looked at). A user is a query: every objective works as it does elsewhere.
+    Trained on :class:`rankwise.recommend.Interactions`, or on a RankingDataset whose query ids are users and whose
+    document ids are items (its features are not looked at). A user is a query: every objective works as it does
+    elsewhere.
 
     >>> import polars as pl, rankwise as rw
     >>> pairs = [(user, item) for user in range(12) for item in range(20) if (user + item) % 2 == 0]
     >>> frame = pl.DataFrame(pairs, schema=["user", "item"], orient="row")
-    >>> train, test = rw.Interactions.from_frame(frame, rating=None).split((0.8, 0.2), seed=1)
-    >>> ranker = rw.FactorizationRanker("softmax_ce", factors=4, epochs=60, threads=1, device="cpu").fit(train)
-    >>> ranker.recommend([3], k=2).columns
+    >>> train, test = rw.recommend.Interactions.from_frame(frame, rating=None).split((0.8, 0.2), seed=1)
+    >>> ranker = rw.recommend.FactorizationRanker("softmax_ce", factors=4, epochs=60, threads=1, device="cpu")
+    >>> ranker = ranker.fit(train)
+    >>> ranker.recommend([3], cutoff=2).columns
     ['user', 'rank', 'item', 'score']
-    >>> set(ranker.recommend([3], k=2)["item"] % 2)  # users of odd numbers like items of odd numbers
+    >>> set(ranker.recommend([3], cutoff=2)["item"] % 2)  # users of odd numbers like items of odd numbers
     {1}
     """
 
@@ -166,27 +169,28 @@ class FactorizationRanker(Recommends, TorchRanker):
         *,
         init_model: "FactorizationRanker | str | Path | None" = None,
         resume: bool = False,
-        measure: Mapping[str, Any] | None = None,
-        watch: Callable[[int, History], None] | None = None,
+        eval_sets: Mapping[str, Any] | None = None,
+        callback: Callable[[int, History], None] | None = None,
         **others: Never,
     ) -> Self:
         """Train on interactions, or on a RankingDataset with ids of users and items.
 
         ``valid`` is either, too; negatives for interactions are drawn as for training, once, with ``"all"`` every item
         of the part's share. So ``history_`` is measured over these items, and is higher than what
-        :func:`rankwise.evaluate_interactions` finds among the full catalogue. With ``init_model``, a trained ranker or
-        its folder, users and items that it knows start from its vectors. ``resume`` resumes from the checkpoint if
-        there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
-        best model so far. ``measure`` names data on which the metrics are measured after every epoch, beside the
-        validation data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called
-        after every epoch with its number and the history so far.
+        :func:`rankwise.recommend.evaluate_interactions` finds among the full catalogue. With ``init_model``, a trained
+        ranker or its folder, users and items that it knows start from its vectors. ``resume`` resumes from the
+        checkpoint if there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training
+        and keeps the best model so far. ``eval_sets`` names data on which the metrics are measured after every epoch,
+        beside the validation data: with ``eval_sets={"train": train}`` there is ``history_["train ndcg@10"]``.
+        ``callback`` is called after every epoch with its number and the history so far.
         """
+        eval_sets, callback = moved.taken("rw.recommend.FactorizationRanker.fit", others, eval_sets, callback)
         reject(self, "fit", others)
         if getattr(train, "document_weights", None) is not None:
             hint = "drop them: data.with_(document_weights=None); weights of users are weights="
             raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
         if isinstance(train, RankingDataset):
-            inputs.reject_start(train, self)
+            fit_arguments.reject_start(train, self)
         drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
         source = sources.source(train, resample=self.resample, **drawn)
 
@@ -196,12 +200,12 @@ class FactorizationRanker(Recommends, TorchRanker):
         data = sources.ListsData(
             train=source.train,
             valid=None if valid is None else lists(valid),
-            eval_sets=measures_of(measure or {}, lists, self, debias=False),
+            eval_sets=measures_of(eval_sets or {}, lists, self, debias=False),
             older=None if init_model is None else self.older(init_model),
             digest=source.digest(),
             lists=source,
         )
-        self._train(data, TrainingSettings.of(self, resume=resume, watch=watch))
+        self._train(data, TrainingSettings.of(self, resume=resume, callback=callback))
         return self
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of
 from rankwise.data import leakage
-from rankwise.data.columns import Changes, NamedColumns
+from rankwise.data.arguments import Changes, NamedColumns
 from rankwise.data.dataset import RankingDataset
 from rankwise.rerank.data.rows import NUMBERS, TextRoles, gather
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise.arrays import Keywords
-from rankwise.data import compressed
-from rankwise.data.compressed import TABLES, ending
+from rankwise.data import file_formats
+from rankwise.data.file_formats import TABLES, ending
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.rows import NUMBERS, TextRoles, gather
 from rankwise.rerank.data.texts import read_objects
@@ -55,7 +55,7 @@ def read(
     kind = _format(Path(path)) if format is None else check.choice("format of lists of texts", format, _FORMATS)
     if separator is not None and kind != "csv":
         raise check.error("separator belongs to CSV", got=f"{path}, which is read as {kind}", hint="leave it out")
-    place = compressed.shown(path)
+    place = file_formats.shown(path)
     if kind == "parquet":
         from rankwise.data.tables import parquet  # brings polars, which takes long to load
 
@@ -101,7 +101,7 @@ def write(lists: Lists, path: str | Path, *, force: bool = False) -> Path:
         with files.replacing(path, force=force) as new:
             pl.DataFrame(_by_list(lists)).write_parquet(new)
         return path
-    with compressed.create_bytes(path, force=force) as out:
+    with file_formats.create_bytes(path, force=force) as out:
         if kind == "csv":
             _write_csv(lists, out, "\t" if ending(path) == ".tsv" else ",")
         else:
@@ -151,7 +151,7 @@ def _format(path: Path) -> str:
             hint = "read it with rw.rerank.read_beir(folder)"
             raise check.error("a folder of a corpus, queries and qrels holds no lists yet", got=str(path), hint=hint)
         return "parquet"
-    if str(path) == compressed.STANDARD_INPUT:
+    if str(path) == file_formats.STANDARD_INPUT:
         return "jsonl"
     if ending(path) in _ENDINGS:
         return _ENDINGS[ending(path)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.data import compressed
+from rankwise.data import file_formats
 from rankwise.data.columns import is_text
 
 TextSource = Mapping[str, Any] | str | Path | Callable[[Collection[str]], Mapping[str, Any]]
@@ -51,7 +51,7 @@ def read_texts(source: TextSource, ids: Collection[str] | None = None) -> dict[s
     for number, key, value in _records(source):
         if ids is not None and key not in ids:
             continue
-        where = f"line {number} of {compressed.shown(source)}"
+        where = f"line {number} of {file_formats.shown(source)}"
         if key in texts:
             raise check.error("an id may stand only once in a file of texts", got=repr(key), where=where)
         text = text_of(value)
@@ -64,14 +64,14 @@ def read_texts(source: TextSource, ids: Collection[str] | None = None) -> dict[s
 
 def read_objects(path: str | Path) -> Iterator[tuple[int, Json]]:
     """Iterate over the objects of a file of JSON lines, with the numbers of their lines."""
-    for number, line in compressed.read_lines(path):
+    for number, line in file_formats.read_lines(path):
         yield number, _object(line, number, path)
 
 
 def _object(line: bytes, number: int, path: str | Path) -> Json:
-    where = f"line {number} of {compressed.shown(path)}"
+    where = f"line {number} of {file_formats.shown(path)}"
     try:
-        value = json.loads(line, object_pairs_hook=compressed.without_repeats)
+        value = json.loads(line, object_pairs_hook=file_formats.without_repeats)
     except (ValueError, RecursionError) as broken:
         why = f"{broken.msg.lower()} at column {broken.colno}" if isinstance(broken, json.JSONDecodeError) else broken
         hint = "write one JSON object on each line, in UTF-8"
@@ -86,8 +86,8 @@ def _object(line: bytes, number: int, path: str | Path) -> Json:
 def _records(path: str | Path) -> Iterator[tuple[int, str, object]]:
     """Iterate over line, id and text of each record; the first line tells JSON from columns."""
     is_json = None
-    for number, line in compressed.read_lines(path):
-        where = f"line {number} of {compressed.shown(path)}"
+    for number, line in file_formats.read_lines(path):
+        where = f"line {number} of {file_formats.shown(path)}"
         if is_json is None:
             is_json = line.lstrip().startswith(b"{")
         if is_json:

@@ -11,7 +11,7 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Keywords, offsets_of
-from rankwise.data import compressed
+from rankwise.data import file_formats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.csv import read_table
 from rankwise.evaluation.systems import IrDataset, Run
@@ -59,7 +59,7 @@ def read_trec(
         skip: Number of first ranks that are not used, since unjudged documents there are often relevant.
         add_judged: With False, lists hold the retrieved documents alone, as when a run is ranked again. Metrics of such
             lists do not count relevant documents that the run missed: for these, write a run of the scores and
-            :func:`rankwise.judge` it.
+            :func:`rankwise.trec.join` it.
         teacher: A run with a score for every document on a list, to learn from.
         seed: Seed of the draws; each query has random numbers of its own.
         errors: ``"skip"`` leaves out queries and documents that have no text, with a warning; ``"raise"`` refuses.
@@ -139,8 +139,8 @@ def _file(folder: Path, name: str, hint: str) -> Path:
             return path
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     listed = f" There are {', '.join(names[:20])}." if names else ""
-    text = check.printable(f"there is no file {folder / name}.{listed}")
-    raise FileNotFoundError(check.Sentence(text, hint if names else ""))
+    text = check.printable(f"there is no file {folder / name}.{listed}").removesuffix(".")
+    raise FileNotFoundError(check.Message(text, hint=hint if names else ""))
 
 
 def read_judgments(path: Path) -> pl.DataFrame:
@@ -173,7 +173,7 @@ def _with_texts(
     if has_text.all():
         return rows
     first = rows.row(int(np.argmin(has_text.to_numpy())), named=True)
-    where = compressed.shown(source) if isinstance(source, str | Path) else "the texts"
+    where = file_formats.shown(source) if isinstance(source, str | Path) else "the texts"
     lost = rows.filter(~has_text)[column].n_unique()
     what = f"{count(lost, column, 'queries' if column == 'query' else None)} of the lists"
     shown = f"{first['document']!r} of query {first['query']!r}" if column == "document" else repr(first["query"])

@@ -1,7 +1,6 @@
 """Checks of features: constant ones, doubled documents, features that rank as the labels do; the warning of fit."""
 
 import itertools
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.sparse import dense
 from rankwise.statistics.doctor import labels
-from rankwise.statistics.doctor.labels import FEWEST, LEAK, SUSPECT, DataFinding, Scale
+from rankwise.statistics.doctor.labels import FEWEST, LEAK, SUSPECT, DataFinding, NdcgRange
 from rankwise.statistics.tables import count
 
 _SAMPLE = 20_000  # documents by which features are judged in every training
@@ -79,13 +78,13 @@ def sample(data: RankingDataset, documents: int) -> RankingDataset:
     return data.take(np.unique(np.linspace(0, data.n_queries - 1, number).astype(np.int64)))
 
 
-def ndcg_by_feature(scale: Scale) -> Array:
+def ndcg_by_feature(scale: NdcgRange) -> Array:
     """Return NDCG@10 of documents in the order of each feature, up or down, whichever is better.
 
     It is NaN for a categorical feature, whose codes have no order, and beyond the 300 features that correlate most.
 
     >>> data = RankingDataset([[1, 5], [2, 5], [3, 5]], [2, 1, 0], [0, 3])
-    >>> ndcg_by_feature(Scale(data)).round(3)
+    >>> ndcg_by_feature(NdcgRange(data)).round(3)
     array([1.   , 0.783])
     """
     data = scale.data
@@ -113,7 +112,7 @@ def _correlations(data: RankingDataset) -> Array:
     return np.abs(np.nan_to_num(products / np.sqrt(squares + 1e-30)))
 
 
-def leaks(scale: Scale, part: str, values: Array) -> Iterator[DataFinding]:
+def leaks(scale: NdcgRange, part: str, values: Array) -> Iterator[DataFinding]:
     """Iterate over findings on the best single feature; ``values`` are from :func:`ndcg_by_feature`."""
     if np.isnan(values).all() or scale.deciding < FEWEST:
         return
@@ -264,7 +263,7 @@ def warn_of_training_data(data: RankingDataset, exponential: Collection[str | No
         return
     if any(getattr(data, name) is not None for name in _OTHER_TARGETS):
         return
-    scale = Scale(sample(data, _SAMPLE))
+    scale = NdcgRange(sample(data, _SAMPLE))
     checks = [labels.labels(data, "train"), labels.lists(data, "train"), labels.order(scale, "train")]
     checks += [leaks(scale, "train", ndcg_by_feature(scale)), marks(scale.data, "train")]
     checks += [missing_by_label(scale.data, "train"), own_categories(data, "train")]
@@ -273,7 +272,7 @@ def warn_of_training_data(data: RankingDataset, exponential: Collection[str | No
     if findings:  # of one grade nothing can be learned, which training says itself
         hint = f"{'; '.join(finding.hint for finding in findings)}; rw.examine(train, valid, test) shows more"
         sentence = " ".join(finding.sentence for finding in findings)
-        warnings.warn(check.Sentence(f"training data: {sentence}", hint), stacklevel=2)
+        check.warn(f"training data: {sentence.removesuffix('.')}", hint=hint, stacklevel=2)
 
 
 def _changing(data: RankingDataset) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -15,7 +15,7 @@ from rankwise.statistics.tables import count
 FEWEST = 20
 """Queries from which on an order is compared with the labels: in fewer they may agree by chance."""
 SUSPECT, LEAK = 0.8, 0.95
-"""From which :meth:`Scale.lift` on an order is close to that of the labels, or the same."""
+"""From which :meth:`NdcgRange.lift` on an order is close to that of the labels, or the same."""
 _HIGHEST = 31  # the highest label for which LightGBM has a gain
 _HIGHEST_MEAN = 5  # of labels that are not whole: means of grades are hardly higher, amounts are
 _FLOOR = 0.85  # NDCG of random order from which on rankers cannot be told apart
@@ -36,7 +36,7 @@ class DataFinding(Diagnostic):
     """The labels that it is about, by name; None for ``labels``."""
 
 
-class Scale:
+class NdcgRange:
     """NDCG@10 of orders of documents, between that of random order and the best."""
 
     def __init__(self, data: RankingDataset) -> None:
@@ -48,7 +48,7 @@ class Scale:
 
     def values(self, scores: Array) -> Array:
         """Return NDCG@10 of each query; NaN without relevant documents."""
-        return self.metric(scores, self.data.labels, self.data.offsets)
+        return self.metric.of(scores, self.data)
 
     def ndcg(self, scores: Array) -> float:
         """Return the mean NDCG@10 of documents in the order of scores."""
@@ -57,7 +57,7 @@ class Scale:
     def lift(self, value: float) -> float:
         """Return where a value lies: 0 is random order, 1 the best.
 
-        >>> scale = Scale(RankingDataset([[0.0], [0.0]], [0, 1], [0, 2]))
+        >>> scale = NdcgRange(RankingDataset([[0.0], [0.0]], [0, 1], [0, 2]))
         >>> round(scale.random, 4), scale.lift(1.0), round(scale.lift(scale.ndcg(np.array([1.0, 0.0]))), 4)
         (0.8155, 1.0, -1.0)
         """
@@ -113,7 +113,7 @@ def lists(data: RankingDataset, part: str) -> Iterator[DataFinding]:
             yield DataFinding("warning" if share > most else "note", what, sentence, part, number, hint)
 
 
-def order(scale: Scale, part: str) -> Iterator[DataFinding]:
+def order(scale: NdcgRange, part: str) -> Iterator[DataFinding]:
     """Iterate over findings on NDCG of random order, and of the order of rows."""
     if not scale.deciding:
         return

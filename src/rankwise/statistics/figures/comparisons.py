@@ -1,101 +1,33 @@
-"""Pictures of a comparison: sorted differences per query, and means with their intervals.
+"""Figures of a comparison: sorted differences per query, and means with their intervals."""
 
-Colours are from Okabe and Ito's palette, which colour-blind readers can tell apart, with darker ones for more systems
-than it has, and nothing is said by colour alone. Figures are drawn without a display and without touching
-matplotlib's global state.
-"""
-
-import contextlib
-import io
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.files import replacing
 from rankwise.statistics import tables
+from rankwise.statistics.figures.drawing import COLOURS, GREY, canvas
 from rankwise.statistics.significance import RESAMPLED, wins_ties_losses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from rankwise.statistics.comparison import Comparison
 
-BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
-# For lines: the palette's colours that stand out on white, with a dash pattern each.
-COLOURS = (
-    VERMILLION, BLUE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#8A8A2B", "#332288", "#8C510A", "#000000",
-)  # fmt: skip
-DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
-_FORMATS: dict[str, Keywords] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 _MOST_PANELS = 12
 _MEANS_BESIDE = 3  # panels of means in a row
 _LONGEST = 40  # letters of a system's name beside a panel
 _MOST_BARS = 60  # more than that touch each other
 _SHORT = {"fisher": "Fisher", "t": "t-test", "wilcoxon": "Wilcoxon", "corrected_t": "corrected t-test"}
-_STYLE = {
-    "font.size": 9,
-    "axes.titlesize": 9.5,
-    "axes.labelsize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#444444",
-    "axes.unicode_minus": True,
-    "legend.frameon": False,
-    "svg.hashsalt": "rankwise",  # the same picture is the same file
-    "savefig.dpi": 200,
-}
 
 
-@contextlib.contextmanager
-def figure(
-    path: str | Path, width: float, height: float, *, also: "Iterable[str | Path]" = (), force: bool = False
-) -> "Iterator[Figure]":
-    """Return a styled figure that is saved to ``path`` (.png, .svg or .pdf) when the context ends.
-
-    The same drawing goes to the files in ``also``, each in the format that its name asks for.
-    """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    files = {Path(one): Path(one).suffix.lower() for one in (path, *also)}
-    for one, suffix in files.items():
-        if suffix not in _FORMATS:
-            raise check.error("a plot is written as .png, .svg or .pdf", got=repr(one.name))
-    with mpl.rc_context(_STYLE), contextlib.ExitStack() as stack:  # type: ignore[arg-type]
-        news = {stack.enter_context(replacing(one, force=force)): suffix for one, suffix in files.items()}
-        drawing = Figure(figsize=(width, height), layout="constrained")
-        yield drawing
-        engine = drawing.get_layout_engine()
-        if engine is not None:
-            engine.execute(drawing)  # laid out once, for all formats
-            drawing.set_layout_engine(None)
-        for new, suffix in news.items():
-            content = io.BytesIO()  # on a full disk, matplotlib's PDF fails while it fails
-            drawing.savefig(content, format=suffix[1:], metadata=_FORMATS[suffix])
-            new.write_bytes(content.getvalue())
-
-
-def light_grid(panel: "Axes") -> None:
-    """Draw a light grid behind everything else."""
-    panel.grid(color="#E4E4E4", linewidth=0.6)
-    panel.set_axisbelow(True)
-
-
-def plot_differences(
-    comparison: "Comparison",
-    path: str | Path,
-    *,
-    metric: str | None = None,
-    system: str | None = None,
-    against: str | None = None,
-    force: bool = False,
-) -> Path:
+def differences_figure(
+    comparison: "Comparison", *, metric: str | None = None, system: str | None = None, against: str | None = None
+) -> "Figure":
     """Draw, for pairs of systems, the difference on every query, sorted: who wins where, by how much, and the mean.
 
     Without ``system`` and ``against`` there is a panel for each system minus the baseline. Where there is no baseline
@@ -103,9 +35,9 @@ def plot_differences(
     """
     name = comparison.metrics[0] if metric is None else check.choice("metric", metric, comparison.metrics)
     shown = chosen_pairs(comparison, name, system, against)
-    with figure(path, *differences_size(len(shown)), force=force) as drawing:
+    with canvas(*differences_size(len(shown))) as drawing:
         draw_differences(drawing, comparison, name, shown)
-    return Path(path)
+    return drawing
 
 
 def differences_size(pairs: int) -> tuple[float, float]:
@@ -140,7 +72,7 @@ def draw_differences(
 def chosen_pairs(
     comparison: "Comparison", metric: str, system: str | None = None, against: str | None = None
 ) -> list[tuple[str, str]]:
-    """The pairs that are worth a panel each, as :func:`plot_differences` says."""
+    """The pairs that are worth a panel each, as :func:`differences_figure` says."""
     means = comparison.mean[metric]
     ranked = sorted(comparison.systems, key=lambda name: -means[name])
     for name in (system, against):
@@ -177,7 +109,7 @@ def _draw_pair(
         mean, low, high = pair.difference, pair.low, pair.high
         if pair.system == against:
             mean, low, high = -mean, -high, -low
-        sure = f"{100 * (1 - comparison.alpha):g}% interval"
+        sure = f"{100 * comparison.level:g}% interval"
         panel.axhspan(low, high, color="black", alpha=0.18, linewidth=0, label=sure)
         p = tables.probability(pair.p_adjusted)
         adjusted = ", Holm" if comparison.correction == "holm" and len(comparison.systems) > 2 else ""
@@ -202,14 +134,14 @@ def _draw_pair(
     return float(np.abs([*values, low, high]).max())
 
 
-def plot_means(comparison: "Comparison", path: str | Path, *, force: bool = False) -> Path:
+def means_figure(comparison: "Comparison") -> "Figure":
     """Draw the mean of each system with its interval, one panel per metric, the best system of the first metric on top.
 
     The raised letters are those of the table: the systems that this one is significantly better than.
     """
-    with figure(path, *means_size(comparison), force=force) as drawing:
+    with canvas(*means_size(comparison)) as drawing:
         draw_means(drawing, comparison)
-    return Path(path)
+    return drawing
 
 
 def means_size(comparison: "Comparison") -> tuple[float, float]:
@@ -229,7 +161,7 @@ def draw_means(
     colours: "Mapping[str, str] | None" = None,
     titles: "Mapping[str, str] | None" = None,
 ) -> None:
-    """Draw what :func:`plot_means` says; ``titles`` name the metrics."""
+    """Draw what :func:`means_figure` says; ``titles`` name the metrics."""
     metrics, systems = comparison.metrics, comparison.systems
     colours = colours_of(systems) if colours is None else colours
     ranked = sorted(systems, key=lambda name: comparison.mean[metrics[0]][name])
@@ -248,7 +180,7 @@ def draw_means(
             panel.plot([low, high], [y, y], "|-", color=colour, linewidth=1.8, markersize=7, markeredgewidth=1.4)
             panel.plot(means[name], y, "D" if top else "o", color=colour, markersize=4.5)
             cell = cells[name][j]
-            marks = rf"$^{{\mathrm{{{cell.marks}}}}}$" if isinstance(cell, tables.Cell) and cell.marks else ""
+            marks = rf"$^{{\mathrm{{{cell.marks}}}}}$" if isinstance(cell, tables.TableCell) and cell.marks else ""
             place = {"xycoords": panel.get_yaxis_transform(), "xytext": (4, 0), "textcoords": "offset points"}
             panel.annotate(
                 tables.number(means[name]) + marks,
@@ -284,5 +216,5 @@ def _of_means(comparison: "Comparison") -> str:
         return f"mean over {tables.count(comparison.paired.ids.size, comparison.paired.unit)}"
     unit = "resampled queries" if comparison.paired.ids.size >= RESAMPLED else "queries"
     unit = unit if comparison.paired.unit == "query" else "trials"
-    confidences = [evaluation.confidence for evaluation in comparison.paired.evaluations.values()]
-    return f"mean, {100 * (confidences or [1.0 - comparison.alpha])[0]:g}% interval over {unit}"
+    levels = [evaluation.level for evaluation in comparison.paired.evaluations.values()]
+    return f"mean, {100 * (levels or [comparison.level])[0]:g}% interval over {unit}"

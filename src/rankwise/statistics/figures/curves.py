@@ -7,7 +7,7 @@ import numpy as np
 
 from rankwise.arrays import Keywords
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure, light_grid
+from rankwise.statistics.figures.drawing import COLOURS, DASHES, figure, light_grid
 
 _LEAST_GAP = 0.05  # of the height of the picture, between names at the end of curves
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise.arrays import APART
 from rankwise.compiling import FUSED, kernel
-from rankwise.metrics.order import longest_of, order_in, scratch_for
+from rankwise.metrics.sorting import longest_of, order_in, scratch_for
 from rankwise.objectives.cpu import perturb_list
 from rankwise.objectives.fastmath import exp, log1p_unit
 

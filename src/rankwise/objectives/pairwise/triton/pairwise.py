@@ -16,8 +16,8 @@ from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.order import COUNTED, count_before, ordered
 from rankwise.device.ragged import TILE
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.pairwise.triton.tiles import BY_SWAPS, swaps, tile_sums
+from rankwise.objectives.ragged import Derivatives
 
 _LN2 = tl.constexpr(0.6931471805599453)
 _COUNT_STEP = 32

@@ -15,8 +15,8 @@ from rankwise.device.arithmetic import log1p_unit
 from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.device.order import ordered
 from rankwise.objectives.device import DeviceLists, fill_noisy
-from rankwise.objectives.lists import Derivatives, Random
 from rankwise.objectives.pairwise.cpu.yeti import MAP, MRR
+from rankwise.objectives.ragged import Derivatives, Random
 
 _MAP, _MRR = tl.constexpr(MAP), tl.constexpr(MRR)
 _TILE, _BLOCK = 128, 256
@@ -102,7 +102,7 @@ def yeti(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random, out
     places, ranked = ordered(lists, noisy)
     above = places
     if metric in (MAP, MRR):
-        begins = lists.spread(lists.offsets[:-1])
+        begins = lists.to_documents(lists.offsets[:-1])
         relevant = (gains > 0.0)[ranked + begins].to(torch.int32)
         before = relevant.cumsum(1, dtype=torch.int32) - relevant
         above = before - before[:, begins]

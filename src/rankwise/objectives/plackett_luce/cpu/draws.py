@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from rankwise.compiling import kernel
-from rankwise.metrics.order import order_in, scratch_for, sort_down
+from rankwise.metrics.sorting import order_in, scratch_for, sort_down
 from rankwise.stream import uniform_pair
 
 SAMPLERS: Final = ("sequence", "race")
@@ -49,7 +49,7 @@ def working_memory(longest):
 
 @kernel
 def samples_at_once(head):
-    """Return the number of samples that one call of :func:`draw` draws."""
+    """Return the number of samples that one call of :func:`sample_batch` draws."""
     return min(max(_SCRATCH // head, 1), _AT_ONCE)
 
 
@@ -129,7 +129,7 @@ def _lay_strata(key, query, count, samples, stratum, stride):
 
 
 @kernel
-def draw(race, key, query, first, count, samples, draws, n, head, floats, integers, batch, at):
+def sample_batch(race, key, query, first, count, samples, draws, n, head, floats, integers, batch, at):
     """Draw samples ``first`` to ``first + count``, after those before them.
 
     Element a·head + k is rank k of the a-th: ``at`` is the position, CHANCE its probability given those before, KEEP

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankwise.compiling import kernel
-from rankwise.metrics.order import longest_of
+from rankwise.metrics.sorting import longest_of
 
 
 @kernel

@@ -20,7 +20,7 @@ their sums: a ranking costs time in its number of ranks, and there is one pass o
 import numpy as np
 
 from rankwise.compiling import kernel
-from rankwise.metrics.order import longest_of
+from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.plackett_luce.cpu.draws import (
     AFTER,
     BEFORE,
@@ -29,7 +29,7 @@ from rankwise.objectives.plackett_luce.cpu.draws import (
     PLACE,
     REWARD,
     WEIGHT,
-    draw,
+    sample_batch,
     samples_at_once,
     tabulate,
     working_memory,
@@ -66,7 +66,9 @@ def plrank_kernel(
             total = 0.0
             for i in range(0, samples, samples_at_once(head)):
                 count = min(samples_at_once(head), samples - i)
-                draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, floats, integers, batch, at)
+                sample_batch(
+                    race or steep, keys, queries[q], i, count, samples, draws, n, head, floats, integers, batch, at
+                )
                 total += _add(
                     count, baseline, has_hessian, head, discounts, floats[REWARD], batch, at, sums, ranks, shared
                 )

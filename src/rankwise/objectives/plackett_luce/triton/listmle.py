@@ -13,7 +13,7 @@ from torch import Tensor
 from rankwise.device.arithmetic import log_add
 from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 
 _TILE = 4096
 """Places of a list that one program scans; several share a longer list."""

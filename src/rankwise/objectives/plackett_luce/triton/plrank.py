@@ -20,9 +20,9 @@ from torch import Tensor
 from rankwise.device.arithmetic import log_add
 from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.lists import Derivatives, Random
 from rankwise.objectives.plackett_luce.triton.race import Race
 from rankwise.objectives.plackett_luce.triton.sequence import TableDraws
+from rankwise.objectives.ragged import Derivatives, Random
 
 _TILE, _LANES = 128, 32
 
@@ -169,7 +169,7 @@ def plrank(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random, o
     n_sums = lists.n_queries + 2 * lists.n_docs if len(batches) > 1 else 0
     sums = torch.empty(n_sums, dtype=torch.float64, device=lists.device)
     for start, count in batches:
-        placed, ranks, lefts = sampler.draw(start, count)
+        placed, ranks, lefts = sampler.sample(start, count)
         pairs = lists.n_queries * count
         cells = pairs * race.cutoff
         by_rank, shared = sums.new_empty(4 * cells), sums.new_empty(6 * pairs)

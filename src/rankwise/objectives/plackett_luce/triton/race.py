@@ -23,8 +23,8 @@ from rankwise.device import to_device
 from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.ragged import Ragged
 from rankwise.device.random import uniform_pair
-from rankwise.objectives.lists import Random
 from rankwise.objectives.plackett_luce.cpu import draws
+from rankwise.objectives.ragged import Random
 
 ANTITHETIC, LATIN = tl.constexpr(draws.ANTITHETIC), tl.constexpr(draws.LATIN)
 LARGEST_UNIFORM = tl.constexpr(draws.LARGEST_UNIFORM)
@@ -175,7 +175,7 @@ class Race:
         """Strides through strata; any tensor if there are none."""
         return _strides(self.samples, self.lists.device) if self.draws == LATIN.value else self.random.queries
 
-    def draw(self, start: int, count: int, only: Tensor | None = None) -> Rankings:
+    def sample(self, start: int, count: int, only: Tensor | None = None) -> Rankings:
         """Draw a batch; of all queries, or only of those that are marked."""
         lists, tiles = self.lists, self.lists.tiles(_TILE)
         some = only is not None

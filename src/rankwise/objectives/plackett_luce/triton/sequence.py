@@ -168,10 +168,10 @@ class TableDraws:
         )  # fmt: skip
         return places, ranked, masses, merits, levels, steep
 
-    def draw(self, start: int, count: int) -> Rankings:
+    def sample(self, start: int, count: int) -> Rankings:
         """Draw a batch."""
         race, lists = self.race, self.race.lists
-        rankings = race.draw(start, count, only=self._table[-1])
+        rankings = race.sample(start, count, only=self._table[-1])
         place, retry, strata = race.random.keys  # as in ``draw_streams``
         # One warp with a thread for each sample: a thread sees its own writes at once.
         _draw[(lists.n_queries, -(-count // _LANES))](

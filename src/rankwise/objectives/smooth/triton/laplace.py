@@ -19,7 +19,7 @@ from torch import Tensor
 from rankwise.device.launching import program_list, triton_kernel
 from rankwise.device.order import ordered
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from rankwise.objectives.smooth.cpu import AP, LN2, NDCG
 
 _NDCG, _AP = tl.constexpr(NDCG), tl.constexpr(AP)

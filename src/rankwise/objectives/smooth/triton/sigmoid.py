@@ -13,7 +13,7 @@ from rankwise.device.arithmetic import sigmoid
 from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.device.ragged import TILE
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from rankwise.objectives.smooth.cpu import AP, LN2, NDCG, SETTLED
 
 _NDCG, _AP = tl.constexpr(NDCG), tl.constexpr(AP)

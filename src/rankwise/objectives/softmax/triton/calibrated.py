@@ -9,7 +9,7 @@ from torch import Tensor
 from rankwise.device.arithmetic import log1p_unit
 from rankwise.device.launching import program_list, triton_kernel
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 
 _BLOCK = 256
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.device.random import document_uniforms
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.lists import Derivatives, Random
+from rankwise.objectives.ragged import Derivatives, Random
 from rankwise.objectives.softmax.cpu import GAMMA_TIGHT, GAMMA_UNIFORM
 from rankwise.objectives.softmax.triton.targets import tight_targets
 

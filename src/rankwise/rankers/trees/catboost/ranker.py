@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.check.parameters import documented
+from rankwise.check.docstrings import documented
 from rankwise.models.forests.catboost import CatBoostForest, catboost
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
-from rankwise.rankers.trees.catboost.foreign import read_foreign
-from rankwise.rankers.trees.catboost.growth import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
+from rankwise.rankers.trees.catboost.booster import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
+from rankwise.rankers.trees.catboost.imported_models import read_foreign
 from rankwise.rankers.trees.protocol import LARGE_DATA, SMALL_DATA, Library, ObjectiveParameter, Refusal, Settings
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.threads import thread_count
@@ -82,7 +82,7 @@ class CatBoost(Library):
     }
     aliases = _ALIASES
     losses: Mapping[str, ObjectiveParameter] = {
-        "target_border": ObjectiveParameter(builtins, "labels made by rw.binarize")
+        "target_border": ObjectiveParameter(builtins, "labels made by rw.data.binarize")
     }
     idle = ("metric_period",)
     threads = staticmethod(thread_count)  # its own begin anew in a forked process

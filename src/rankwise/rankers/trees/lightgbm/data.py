@@ -15,8 +15,8 @@ from rankwise import check
 from rankwise.arrays import Array, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import MappedRows, rows_at_once
+from rankwise.models.forests.library_errors import without_lines
 from rankwise.models.forests.lightgbm import FATAL, lightgbm
-from rankwise.models.forests.refusals import without_lines
 from rankwise.rankers.trees.lightgbm.model import LightGBMMatrices
 from rankwise.rankers.trees.lightgbm.parameters import NETWORK, POSITION_BIAS, training_parameters
 from rankwise.rankers.trees.protocol import Settings, on_disk
@@ -166,6 +166,6 @@ def _row_weights(data: RankingDataset) -> Array | None:
 def _positions(data: RankingDataset) -> NDArray[np.int64]:
     """Displayed positions, which make LightGBM's lambdarank learn a bias of each."""
     if data.positions is None:
-        hint = "use click data that has them, as 'rankwise data clicks' makes` (rw.simulate_clicks)|`"
+        hint = "use click data that has them, as 'rankwise data clicks' makes` (rw.clicks.simulate_clicks)|`"
         raise check.error(f"{POSITION_BIAS} needs displayed positions", got="data without positions", hint=hint)
     return data.positions

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.models.forests.forest import numbers
+from rankwise.models.forests.library_errors import STANDARD_OUTPUT, without_lines
 from rankwise.models.forests.lightgbm import LightGBMForest, lightgbm
-from rankwise.models.forests.refusals import STANDARD_OUTPUT, without_lines
 from rankwise.models.formats.lightgbm import shifted, with_objective
 from rankwise.rankers.trees.protocol import Derive
 

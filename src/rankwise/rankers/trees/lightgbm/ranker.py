@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise.arrays import Keywords
-from rankwise.check.parameters import documented
+from rankwise.check.docstrings import documented
 from rankwise.models.forests.lightgbm import LightGBMForest, threads
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.lightgbm import parameters
 from rankwise.rankers.trees.lightgbm.data import matrices
-from rankwise.rankers.trees.lightgbm.foreign import read_foreign
+from rankwise.rankers.trees.lightgbm.imported_models import read_foreign
 from rankwise.rankers.trees.lightgbm.model import LightGBMGrowth, LightGBMMatrices
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,

@@ -7,7 +7,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.models.forests.forest import numbers
-from rankwise.models.forests.refusals import first_line
+from rankwise.models.forests.library_errors import first_line
 from rankwise.models.forests.xgboost import content_of, margins, xgboost
 from rankwise.rankers.trees.protocol import Derive, Settings
 from rankwise.rankers.trees.xgboost.data import XGBoostMatrices, raw_matrix

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankwise.arrays import Json, Keywords
-from rankwise.check.parameters import documented
+from rankwise.check.docstrings import documented
 from rankwise.models.forests.xgboost import XGBoostForest, threads, xgboost
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees.protocol import (
@@ -23,7 +23,7 @@ from rankwise.rankers.trees.protocol import (
 )
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.xgboost.data import CACHE_PARAMETERS, XGBoostMatrices, gpu, matrices
-from rankwise.rankers.trees.xgboost.foreign import read_foreign
+from rankwise.rankers.trees.xgboost.imported_models import read_foreign
 from rankwise.rankers.trees.xgboost.model import XGBoostGrowth
 
 _ALIASES = {

@@ -1,0 +1,17 @@
+from rankwise.evaluation.breakdown import Breakdown as Breakdown
+from rankwise.evaluation.evaluation_files import read_evaluation as read_evaluation
+from rankwise.evaluation.evaluation_files import write_evaluation as write_evaluation
+from rankwise.evaluation.explanation import Explanation as Explanation
+from rankwise.evaluation.groups import GroupExposure as GroupExposure
+from rankwise.evaluation.policy import PolicyEvaluation as PolicyEvaluation
+from rankwise.model_selection.auto.leaderboard import Leaderboard as Leaderboard
+from rankwise.model_selection.cross_validate import CrossValidation as CrossValidation
+from rankwise.model_selection.examine import DataCheck as DataCheck
+from rankwise.model_selection.frontier import Frontier as Frontier
+from rankwise.model_selection.learning_curve import LearningCurve as LearningCurve
+from rankwise.model_selection.result import Tuning as Tuning
+from rankwise.recommend.choice import RecommenderChoice as RecommenderChoice
+from rankwise.serving.skew import FeatureComparison as FeatureComparison
+from rankwise.statistics.judged import JudgedEvaluation as JudgedEvaluation
+from rankwise.statistics.objective_checks import ObjectiveChecks as ObjectiveChecks
+from rankwise.statistics.reliability import Reliability as Reliability

@@ -1,0 +1,152 @@
+"""What is to be exported, seen the same way by every format."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rankwise import check
+from rankwise.models.calibrated import CalibratedModel
+from rankwise.models.forests.forest import ForestModel
+from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.models.model import Model
+from rankwise.rankers.expressions import objective_of
+from rankwise.rankers.sklearn import check_fitted
+from rankwise.rankers.table import load
+from rankwise.rankers.trees.wrap import wrapped
+from rankwise.statistics.calibration import Curve
+
+if TYPE_CHECKING:
+    from rankwise.models.nets.model import NetModel
+
+
+class ExportedFile(NamedTuple):
+    """What becomes of a model."""
+
+    content: bytes
+    load: str
+    """How the file is loaded where it goes to."""
+
+
+@dataclass(frozen=True)
+class ExportSource:
+    """A model on its way out: trees or a net."""
+
+    model: "ForestModel | NetModel"
+    names: tuple[str, ...] | None
+    """What features are called there."""
+    path: Path
+    """The file that it goes to."""
+    notes: dict[str, str]
+    """What it was trained with."""
+    curve: Curve | None = None
+    """The curve from scores to probabilities of a calibrated model."""
+
+    @classmethod
+    def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "ExportSource":
+        """Return the source of a ranker, of a model of another library, or of the folder of a ranker."""
+        ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
+        learned: Any = getattr(ranker, "model_", None)
+        curve: Curve | None = None
+        while isinstance(learned, CalibratedModel):
+            if curve is not None:
+                raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
+            learned, curve = learned.model, learned.curve
+        if not (isinstance(learned, ForestModel) or hasattr(learned, "body")):
+            raise _not_one(ranker, learned)
+        if learned.needs_lists:
+            raise check.error(
+                "exported models score documents one by one, and this net looks at whole lists",
+                got=repr(ranker),
+                hint="train with `attention=0` and a transform without query, or serve model.scorer()",
+            )
+        learned.schema.reject_start("exported models")
+        checked, notes = check.feature_names(names, learned.schema.count), _trained_with(ranker)
+        return cls(learned, checked or learned.schema.names, path, notes, curve)
+
+    @property
+    def title(self) -> str:
+        """What the model is called there."""
+        return self.path.name.partition(".")[0]
+
+    @property
+    def library(self) -> str:
+        """The library that grew the trees; empty of a net."""
+        return self.model.forest.library if isinstance(self.model, ForestModel) else ""
+
+    @property
+    def n_features(self) -> int:
+        """How many features documents have."""
+        return self.model.schema.count
+
+    @property
+    def net(self) -> "NetModel | None":
+        """The net, if it is one."""
+        return None if isinstance(self.model, ForestModel) else self.model
+
+    def trees(self, system: str, *, categories: bool = True) -> Nodes:
+        """Return the trees, a constant of the model as one more; an error if there are none, or none for the system."""
+        if not isinstance(self.model, ForestModel):
+            raise check.error(
+                f"{system} takes trees, and no nets",
+                got="NeuralRanker",
+                hint="export the net to onnx, or train a ranker of trees",
+            )
+        nodes = self.model.nodes()
+        if nodes.categories and not categories:
+            column = int(nodes.feature[next(iter(nodes.categories))])
+            raise check.error(
+                f"{system} asks of a feature only whether it is below a number",
+                got=f"splits by category, of column {column}",
+                hint="make a column of 0 and 1 for each category, or export to onnx, treelite or vespa",
+            )
+        if nodes.base:
+            roots = [*nodes.roots, nodes.feature.size]
+            nodes = nodes.grown(roots=roots, feature=[LEAF], left=[0], right=[0], value=[nodes.base])
+        return replace(nodes, base=0.0)
+
+    def known_names(self, system: str) -> tuple[str, ...]:
+        """Return the names of features, without which the system could not find them."""
+        if self.names is None:
+            raise check.error(
+                f"{system} finds features by their names, and the model was trained without",
+                hint=f"name all {self.n_features} with `names=[…]`, in the order of training",
+            )
+        return self.names
+
+
+def _trained_with(ranker: Any) -> dict[str, str]:
+    """Return the name of the ranker that the model was trained by, and its objective."""
+    inner = ranker
+    while hasattr(inner, "ranker_"):  # what a ranker made of others has become
+        inner = inner.ranker_
+    return {"ranker": inner.name, "objective": objective_of(inner)}
+
+
+def _not_one(ranker: Any, model: Model | None) -> ValueError:
+    """Return the error about what is neither trees nor a net."""
+    while hasattr(ranker, "ranker_"):  # what a ranker made of others has become
+        ranker = ranker.ranker_
+    if model is None and hasattr(ranker, "__sklearn_is_fitted__"):
+        check_fitted(ranker)
+    if getattr(ranker, "weighs", False):
+        return check.error(
+            "a blend can be exported where all its members are trees of one library",
+            got=str(ranker.objective),
+            hint='search with rw.AutoRanker(prefer="fast"), blend such members alone, or train one ranker with '
+            "rw.distilled(blend, ranker)",
+        )
+    if getattr(ranker, "pools", False):
+        return check.error(
+            "a bag can be exported where its members make one forest: trees, without CatBoost's categories",
+            got=f"a bag of {type(ranker.ranker).__name__}",
+            hint="export one that learns from it, `rw.distilled(bag, ranker)|"
+            "rankwise train --ranker \"distilled('BAG', lightgbm)\"`, "
+            "or serve the bag` with model.scorer()| with rankwise serve`",
+        )
+    return check.error(
+        "only rankers of trees and nets can be exported",
+        got=type(ranker).__name__,
+        hint="train a LightGBMRanker, XGBoostRanker, CatBoostRanker or NeuralRanker, or pass a model of "
+        "LightGBM, XGBoost or CatBoost",
+    )
