@@ -18,6 +18,7 @@ import pytest
 
 import rankwise as rw
 from rankwise import caches, compiling
+from tests.refusals import refusal, refuses
 
 NOBODY = 64_123  # a number that no user has
 TEXT = "1 qid:1 1:5 2:6\n0 qid:1 2:7\n"
@@ -59,12 +60,9 @@ def test_cache_folder_by_environment(monkeypatch: pytest.MonkeyPatch):
 def test_data_sets_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.delenv("RANKWISE_DATA", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
-    with pytest.raises(
-        ValueError, match=r"there is no home folder .*name the data folder with folder= or .*RANKWISE_DATA"
-    ):
+    with refusal(what="there is no home folder…", hint="name the data folder with folder= or …RANKWISE_DATA"):
         rw.load_dataset("mq2008")
-    with pytest.raises(FileNotFoundError, match="cannot find"):
-        rw.load_dataset("mq2008", folder=tmp_path)
+    refuses(lambda: rw.load_dataset("mq2008", folder=tmp_path), FileNotFoundError, what="cannot find…")
 
 
 def test_a_scratch_folder_is_removed_with_its_process():

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rankwise import files
+from tests.refusals import refusal
 
 
 def names(folder: Path) -> set[str]:
@@ -34,7 +35,7 @@ def test_a_place_that_cannot_be_written_is_named_with_what_to_do(tmp_path):
     ):
         with pytest.raises(kind, match=words):
             files.check_writable(tmp_path / path)
-    with pytest.raises(IsADirectoryError, match="folder is a folder, where a file is to be written"):
+    with refusal(IsADirectoryError, what="…folder is a folder, where a file is to be written"):
         files.check_writable(tmp_path / "folder", force=True)
     assert files.check_writable(tmp_path / "taken.txt", force=True) == tmp_path / "taken.txt"
     assert files.check_writable(tmp_path / "new.txt") == tmp_path / "new.txt"
@@ -63,9 +64,7 @@ def test_a_folder_is_tried_and_not_asked(number, tmp_path, monkeypatch):
         lambda: files.check_writable(tmp_path / "a.txt"),
         lambda: files.check_writable_folder(tmp_path / "a.txt" / "b"),
     ):
-        with pytest.raises(
-            OSError, match="cannot be written into the folder .*: .*. Hint: choose another folder"
-        ) as told:
+        with refusal(OSError, what="…cannot be written into the folder…", hint="choose another folder") as told:
             check()
         assert os.strerror(number).lower() in str(told.value)
         assert type(told.value) is type(OSError(number, ""))
@@ -114,7 +113,7 @@ def test_without_force_a_file_that_appears_meanwhile_is_kept(links, tmp_path, mo
     if not links:  # as on a file system that has none
         monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
     path = tmp_path / "a.txt"
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
+    with refusal(FileExistsError, what="…exists already and is kept"):
         write(path, "late", then=lambda: path.write_text("early"))
     assert path.read_text() == "early"
     write(tmp_path / "b.txt", "only")

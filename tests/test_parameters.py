@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise import registry
+from rankwise.check.docstrings import documented
 from rankwise.check.parameters import (
     Above,
     AtLeast,
@@ -19,12 +20,12 @@ from rankwise.check.parameters import (
     assign,
     check_declared,
     declared,
-    documented,
 )
 from rankwise.experiments.spec import read_spec
 from rankwise.model_selection import spaces
 from rankwise.rankers import table
 from rankwise.rankers.training import parameters as training
+from tests.refusals import refusal, refuses
 
 Seed = Annotated[int, AtLeast(0), "Seed of every draw."]
 
@@ -122,9 +123,8 @@ def data():
 
 def test_a_new_parameter_is_checked_at_fit(ranker, data):
     assert ranker(sharpness=2).fit(data).best_round_ == 3
-    with pytest.raises(ValueError, match=r"sharpness must be a number in \(0, inf\): got 0"):
-        ranker(sharpness=0).fit(data)
-    with pytest.raises(ValueError, match="sharpness must be a number"):
+    refuses(lambda: ranker(sharpness=0).fit(data), what="sharpness must be a number in (0, inf)", got="0")
+    with refusal(what="sharpness must be a number in (0, inf)"):
         rw.bagged(ranker(sharpness="sharp"), folds=3).fit(data)
 
 
@@ -136,27 +136,26 @@ def test_a_new_parameter_is_one_of_scikit_learn(ranker):
 def test_a_new_parameter_is_part_of_the_grammar(ranker):
     read = rw.ranker("declaring(xendcg, sharpness=2.0)")
     assert repr(read) == "declaring(xendcg, sharpness=2.0)"
-    with pytest.raises(ValueError, match="sharpness must be a number"):
-        rw.ranker("declaring(xendcg, sharpness=-1)")
+    refuses(lambda: rw.ranker("declaring(xendcg, sharpness=-1)"), what="sharpness must be a number in (0, inf)")
 
 
 def test_a_new_parameter_is_a_key_of_experiments(ranker):
     text = '[methods]\na = "declaring"\n[settings]\nsharpness = {}'
     spec = read_spec(text.format("2.0"), where="x.toml", name="x")
     assert spec.ranker_of("a", "synthetic", 0.0).build().sharpness == 2.0
-    with pytest.raises(ValueError, match="line 4 of x.toml: sharpness must be a number"):
+    with refusal(about="line 4 of x.toml", what="sharpness must be a number in (0, inf)"):
         read_spec(text.format("-2.0"), where="x.toml", name="x")
 
 
 def test_a_new_parameter_is_searched(ranker, data):
     search, _ = spaces.named("default", "declaring", rw.objective("xendcg"))
     assert str(search["sharpness"]) == "log(0.5, 2.0)"
-    with pytest.raises(ValueError, match="sharpness must be a number"):
+    with refusal(what="sharpness must be a number in (0, inf)"):
         rw.tune(data, data, ranker="declaring", space="none", search={"sharpness": "uniform(-1, 1)"}, trials=1)
 
 
 def test_a_new_parameter_is_in_the_docstring_and_its_signature_is_plain(ranker):
-    assert "    sharpness: Sharpness of the first ``leaf``. Above 0." in inspect.getdoc(ranker).splitlines()
+    assert "    sharpness: Sharpness of the first ``leaf``. Above 0." in str(inspect.getdoc(ranker)).splitlines()
     assert "sharpness: float = 1.5" in str(inspect.signature(ranker))
 
 
@@ -173,4 +172,4 @@ def test_every_parameter_of_a_ranker_has_a_sentence(name):
     for one in declared(cls).values():
         if one.default is not inspect.Parameter.empty:
             one.check(one.default)
-        assert f"    {one.name}: " in inspect.getdoc(cls)
+        assert f"    {one.name}: " in str(inspect.getdoc(cls))

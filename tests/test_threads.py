@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rankwise import threads
 from tests.processes import HANG, environment
+from tests.refusals import refusal, refuses
 
 
 @pytest.fixture(autouse=True)
@@ -120,9 +121,8 @@ def test_the_environment_and_the_block_set_the_number(monkeypatch):
         assert threads.thread_count() == 1
     assert threads.thread_count() == 3
     monkeypatch.setenv("RANKWISE_THREADS", "many")
-    with pytest.raises(ValueError, match="RANKWISE_THREADS must be a whole number from 1 to 1024: got 'many'"):
-        threads.thread_count()
-    with pytest.raises(ValueError, match="threads must be a whole number of at least 1: got 0"), threads.use_threads(0):
+    refuses(threads.thread_count, what="RANKWISE_THREADS must be a whole number from 1 to 1024", got="'many'")
+    with refusal(what="threads must be a whole number of at least 1", got="0"), threads.use_threads(0):
         pass
 
 

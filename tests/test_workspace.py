@@ -9,6 +9,7 @@ import rankwise as rw
 from rankwise import files
 from rankwise.models import storage
 from rankwise.workspace import FORMAT, Workspace
+from tests.refusals import refusal, refuses
 
 DATA = rw.synthetic(n_queries=20, n_docs=5, n_features=3, seed=1)
 SMALL: dict[str, Any] = {"rounds": 2, "leaves": 3, "min_documents": 2, "threads": 1}
@@ -26,15 +27,10 @@ def test_folder_says_of_which_work_it_is(tmp_path):
     again = opened(folder, {"data": (1, 2)}, resume=True)
     assert again.state == work.record | {"done": 3}
     assert [path.name for path in folder.iterdir()] == ["workspace.json"]
-    with pytest.raises(FileExistsError, match="resume=True"):
-        opened(folder, {"data": (1, 2)}, resume=False)
-    with pytest.raises(
-        ValueError, match=r"the folder holds another work \(data differs\).*use the same data, or another"
-    ):
+    refuses(lambda: opened(folder, {"data": (1, 2)}, resume=False), FileExistsError, hint="…resume=True…")
+    with refusal(what="the folder holds another work (data differs)", hint="use the same data, or another folder"):
         opened(folder, {"data": (1, 3)}, resume=True)
-    with pytest.raises(
-        ValueError, match=r"holds another blend \(work differs\): got 'blend', and 'work' in what is kept"
-    ):
+    with refusal(what="the folder holds another blend (work differs)", got="'blend', and 'work' in what is kept"):
         opened(folder, {"data": (1, 2)}, resume=True, what="blend")
     assert again.state == work.record | {"done": 3}
 
@@ -48,15 +44,13 @@ def test_folder_that_a_kill_left_without_its_work_is_a_new_one(tmp_path, resume)
 
 def test_other_folder_is_kept(tmp_path):
     (tmp_path / "letter.txt").write_text("dear", encoding="utf-8")
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
-        opened(tmp_path, {"data": 1}, resume=False)
-    with pytest.raises(FileExistsError, match="is not the folder of a work, and is kept"):
+    refuses(lambda: opened(tmp_path, {"data": 1}, resume=False), FileExistsError, what="…exists already and is kept")
+    with refusal(FileExistsError, what="…is not the folder of a work, and is kept"):
         opened(tmp_path, {"data": 1}, resume=True)
-    with pytest.raises(NotADirectoryError, match="name a folder"):
-        opened(tmp_path / "letter.txt", {"data": 1}, resume=True)
+    refuses(lambda: opened(tmp_path / "letter.txt", {"data": 1}, resume=True), NotADirectoryError, hint="name a folder")
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
     (tmp_path / "workspace.json").write_text("[1", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"cannot read the file of a work: .*workspace\.json"):
+    with refusal(what="cannot read the file of a work", where="…workspace.json"):
         opened(tmp_path, {"data": 1}, resume=True)
 
 
@@ -65,7 +59,7 @@ def test_difference_is_named_and_large_values_are_not_printed():
     record = Workspace(Path("kept"), before, what="search").record
 
     def differing(**changes):
-        with pytest.raises(ValueError, match="the file holds another search") as error:
+        with refusal(what="the file holds another search…") as error:
             Workspace(Path("kept"), before | changes, what="search", kind="file").check(record)
         return str(error.value)
 
@@ -85,7 +79,7 @@ OTHER = r"of another version of rankwise.*: .*kept\. Hint: remove it, .*or use t
 @pytest.mark.parametrize("content", ["{}", '{"format": 5, "identity": {"data": 1}}', '{"format": 4, "identity": [1]}'])
 def test_other_formats_are_refused(tmp_path, content):
     (tmp_path / "workspace.json").write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError, match="the folder holds a work of another version of rankwise"):
+    with refusal(what="the folder holds a work of another version of rankwise"):
         opened(tmp_path, {"data": 1}, resume=True)
 
 

@@ -158,7 +158,9 @@ def _texts(maker: Callable[..., Any] | None) -> dict[int, str]:
         parameters = inspect.signature(maker).parameters.values() if maker is not None else ()
     except (TypeError, ValueError):
         return {}
-    return {number: one.name for number, one in enumerate(parameters) if one.annotation in (str, "str")}
+    kinds = {number: (one.name, one.annotation) for number, one in enumerate(parameters)}
+    # The origin of Annotated[str, …] is str.
+    return {number: name for number, (name, kind) in kinds.items() if getattr(kind, "__origin__", kind) in (str, "str")}
 
 
 def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:

@@ -99,6 +99,8 @@ def test_values_are_read_by_their_types(capsys: pytest.CaptureFixture[str]):
     assert received["goals"] == {"ndcg(label=buy)@10": 0.5}
     assert (received["sizes"], received["patience"], received["minutes"]) == ((64, 32), None, None)
     assert (received["switch"], received["running"].seed) == (False, 3)
+    interface(**nothing | {"sizes": ["64-32"]})
+    assert received["sizes"] == "64-32"
     with pytest.raises(ValueError, match="--patience must be a whole number of at least 1: got -1"):
         interface(**nothing | {"patience": "-1"})
 
@@ -177,6 +179,7 @@ GONE = [
     ("data clicks a.txt --model cascade --ranker s.txt", "data clicks a.txt --click-model cascade --scores s.txt"),
     ("recommend r.csv --test 0 --titles t.csv", "recommend r.csv --holdout 0 --title-file t.csv"),
     ("report r --search a=b", "report r --tuning a=b"),
+    ("interleave log.csv a=a b=b --k 5", "interleave log.csv a=a b=b --cutoff 5"),
 ]
 
 

@@ -10,6 +10,7 @@ from rankwise.clicks import propensities
 from rankwise.clicks.positions.allpairs import PositionSwaps, poisson_counts
 from rankwise.stream import Stream
 from tests.clicks.logs import CURVE, exact_log, rankings
+from tests.refusals import refusal, refuses
 
 RELEVANCE = np.random.default_rng(5).uniform(0.02, 0.95, (30, 6))
 
@@ -78,23 +79,21 @@ def test_samples_are_fitted_as_the_log_is():
 
 def test_positions_that_exchange_nothing_are_named():
     shown = [(0, 0, 1), (0, 0, 2), (1, 0, 2), (1, 0, 3), (2, 0, 4), (2, 0, 5), (3, 0, 5), (3, 0, 6)]
-    with pytest.raises(ValueError, match="positions 1 to 3 and 4 to 6 never exchange a document"):
+    with refusal(what="position bias is not identified: positions 1 to 3 and 4 to 6 never exchange a document"):
         propensities(exact_log(shown))
     log = exact_log([*shown, (4, 0, 3), (4, 0, 4)], relevance=np.array([[0.5], [0.5], [0.5], [0.5], [0.0]]))
-    with pytest.raises(ValueError, match="positions 1 to 3 and 4 to 6 exchange no click"):
+    with refusal(what="position bias is not identified: positions 1 to 3 and 4 to 6 exchange no click"):
         propensities(log)
 
 
 def test_one_ranking_identifies_nothing():
     rows, rankers = rankings(30, 6, 1)
-    with pytest.raises(ValueError, match="not identified.*got one position each"):
-        propensities(exact_log(rows, rankers=rankers))
+    refuses(lambda: propensities(exact_log(rows, rankers=rankers)), what="…not identified…", got="one position each…")
 
 
 def test_a_position_without_clicks_is_named():
     log = exact_log([(0, 0, 1), (0, 0, 2), (1, 0, 2), (1, 0, 3)], alpha=np.array([1.0, 0.5, 0.0]))
-    with pytest.raises(ValueError, match="clicks at every position: got none at 3"):
-        propensities(log)
+    refuses(lambda: propensities(log), what="position bias needs clicks at every position", got="none at 3…")
 
 
 def test_segments_with_other_click_rates_do_not_confound():

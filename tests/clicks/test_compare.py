@@ -17,6 +17,7 @@ from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, OffP
 from rankwise.clicks.off_policy.estimators import Estimated
 from rankwise.rankers.ensembles.blend_weights import score_deviation
 from rankwise.statistics.significance import t_test
+from tests.refusals import refusal, refuses
 
 CURVE = (1.0, 0.6, 0.4, 0.3, 0.2)
 BIAS = rw.clicks.Bias.known(CURVE)
@@ -226,13 +227,13 @@ def test_runs_without_features(data, systems, log) -> None:
     assert result.verdict == with_features.verdict == "ship"
     assert result.alone.unsupported == pytest.approx(with_features.alone.unsupported)
     short = {query: dict(sorted(scores.items(), key=lambda one: -one[1])[:3]) for query, scores in runs["good"].items()}
-    with pytest.raises(ValueError, match="same length.*at most 5 of 'good' and 3 of 'production'.*cutoff=3"):
+    with refusal(what="…same length…", got="at most 5 of 'good' and 3 of 'production'", hint="…cutoff=3…"):
         run("good", runs | {"production": short}, log, BIAS)
     fewer = {query: scores for query, scores in runs["good"].items() if query != "q7"}
-    with pytest.raises(ValueError, match="'production' without 1 of 80 queries at query 'q7'"):
+    with refusal(got="'production' without 1 of 80 queries", where="query 'q7'"):
         run("good", runs | {"production": fewer}, log, BIAS)
     more = {query: scores | {"new": 100.0} for query, scores in runs["good"].items()}
-    with pytest.raises(ValueError, match="needs features: got 80 of 'good' without"):
+    with refusal(what="every document of a run needs features", got="80 of 'good' without"):
         run("good", runs | {"good": more}, log, BIAS, data)
     # A run of nothing but documents that were never shown.
     new = {query: {f"new {number}": 1.0 / number for number in range(1, 6)} for query in runs["good"]}
@@ -569,8 +570,7 @@ def test_cascade_by_the_logs_own_probabilities(data, systems, drawn) -> None:
 
 
 def test_item_position_needs_probabilities_before_rankings_are_drawn(data, systems, drawn) -> None:
-    with pytest.raises(ValueError, match="given those above it"):
-        run("good", systems, drawn, None, data, estimator="item-position")
+    refuses(lambda: run("good", systems, drawn, None, data, estimator="item-position"), got="…given those above it…")
     first = rw.clicks.simulate(data, ranker=systems["production"], temperature=2.0, cutoff=1, impressions=1000, seed=5)
     result = run("good", systems, first, None, data, estimator="item-position", blends=[1.0])  # nothing is above
     rewards = rw.clicks.Users().rewards(data)[ranks_of(systems["good"], data) == 0]
@@ -594,23 +594,19 @@ def test_printed(data, systems, log) -> None:
 
 def test_errors(data, systems, log) -> None:
     good, production = systems["good"], systems["production"]
-    with pytest.raises(ValueError, match="one candidate or several are compared with production: got 1 systems"):
+    with refusal(what="one candidate or several are compared with production", got="1 systems"):
         compare({"production": production}, log, BIAS, data)
     for blends in ((), (0.5,), (0.5, 0.25, 1.0), (0.0, 1.0)):
-        with pytest.raises(ValueError, match="blends"):
+        with refusal(what="blends must be shares above 0 that grow up to 1"):
             run("good", systems, log, BIAS, data, blends=blends)
-    with pytest.raises(ValueError, match="only position-based|leave estimator"):
-        run("good", systems, log, BIAS, data, estimator="cascade")
-    with pytest.raises(ValueError, match="needs the bias of positions"):
+    refuses(lambda: run("good", systems, log, BIAS, data, estimator="cascade"), hint="…leave estimator…")
+    with refusal(what="the position-based estimator needs the bias of positions"):
         run("good", systems, log, None, data)
-    with pytest.raises(ValueError, match="temperature"):
-        run("good", systems, log, BIAS, data, temperature=1.0)
-    with pytest.raises(ValueError, match="without users|without features"):
-        run("good", systems, log, BIAS, data, by="user")
-    with pytest.raises(ValueError, match="a model needs the features"):
+    refuses(lambda: run("good", systems, log, BIAS, data, temperature=1.0), got="temperature…")
+    refuses(lambda: run("good", systems, log, BIAS, data, by="user"), got="a log without users")
+    with refusal(what="a model needs the features of documents"):
         compare({"new": lambda features: features[:, 0], "production": production}, log, BIAS)
-    with pytest.raises(ValueError, match="estimator"):
-        run("good", systems, log, BIAS, data, estimator="sips")
+    refuses(lambda: run("good", systems, log, BIAS, data, estimator="sips"), what="unknown estimator")
     named = one(compare({"production": production, "new": good}, log, BIAS, data, blends=[1.0]))
     last = one(compare({"new": good, "old": production}, log, BIAS, data, blends=[1.0]))
     assert (named.candidate, named.production) == ("new", "production")
@@ -654,10 +650,10 @@ def test_targets_of_something_else_are_refused(data, systems, log, found) -> Non
         with pytest.raises(ValueError, match=rf"targets must have the {what} of the comparison: got others in Estimat"):
             run("good", systems, log, BIAS, data, targets=targets)
     scores = {name: values[fewer.document_ids] for name, values in systems.items()}
-    with pytest.raises(ValueError, match="the clicks of the comparison"):
+    with refusal(what="targets must have the clicks of the comparison"):
         run("good", scores, half, BIAS, fewer, targets=found)  # R̂ has learned from more than these
     ips = rw.clicks.targets(log, data, BIAS, "ips")
     unknown: Any
     for unknown in (data, rw.clicks.targets(log, data, BIAS).take(slice(0, 80)), ips, found.dr):
-        with pytest.raises(ValueError, match=r"targets must be what rw\.clicks\.estimates returned.* got (Rank|array)"):
+        with refusal(what="targets must be what rw.clicks.estimates returned, or rw.clicks.targets with a regression"):
             run("good", systems, log, BIAS, data, targets=unknown)

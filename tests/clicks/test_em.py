@@ -8,6 +8,7 @@ import rankwise as rw
 from rankwise.clicks import propensities
 from rankwise.clicks.positions import em
 from tests.clicks.logs import CURVE, exact_log, rankings
+from tests.refusals import refusal, refuses
 
 RELEVANCE = np.random.default_rng(5).uniform(0.05, 0.9, (30, 6))
 N = 60  # queries with features
@@ -83,15 +84,14 @@ def test_errors_with_trust_are_those_of_leaving_each_query_out():
 
 
 def test_one_ranking_identifies_nothing():
-    with pytest.raises(ValueError, match="not identified"):
+    with refusal(what="position bias is not identified: a document at two positions, and clicks on it, are needed"):
         propensities(logged(1), "em")
 
 
 def test_documents_of_one_relevance_do_not_tell_trust_from_examination():
     rows, rankers = rankings(30, 6, 3, seed=1)
     log = exact_log(rows, relevance=np.full((30, 6), 0.4), rankers=rankers)
-    with pytest.raises(ValueError, match="position bias is not identified by this log"):
-        propensities(log, "em", trust=True)
+    refuses(lambda: propensities(log, "em", trust=True), what="position bias is not identified by this log")
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +122,7 @@ def test_features_stand_in_for_documents_that_never_move(features):
         strict=True,
     )
     log = exact_log(rows, relevance=relevance, rankers=rankers, impressions=[1000] * len(rows))
-    with pytest.raises(ValueError, match="got one position each"):
-        propensities(log)
+    refuses(lambda: propensities(log), got="one position each…")
     bias = propensities(log, "em", features=data, resamples=2)
     np.testing.assert_allclose(bias.alpha, CURVE, rtol=0.05)
     clicks, shown = (np.bincount(log.positions, column)[1:] for column in (log.clicks, log.impressions))
@@ -133,5 +132,5 @@ def test_features_stand_in_for_documents_that_never_move(features):
 def test_one_ranker_by_features_identifies_nothing(features):
     data, relevance = features
     rows, _ = shown_to(relevance, 1)
-    with pytest.raises(ValueError, match="one ranker that shows every document at one position"):
+    with refusal(got="one ranker that shows every document at one position…"):
         propensities(exact_log(rows, relevance=relevance), "em", features=data)

@@ -14,6 +14,7 @@ from rankwise.clicks.off_policy import estimators
 from rankwise.clicks.off_policy.estimators import Estimated, LogCandidates, RankRange
 from rankwise.clicks.off_policy.log_rows import LoggedRows, require_item_probabilities, require_lists_without_gaps
 from rankwise.clicks.positions.bias import Bias
+from tests.refusals import refusal, refuses
 
 DEPTH, SIZE = 3, 4
 ALPHA, BETA = np.array([0.9, 0.5, 0.3]), np.array([0.06, 0.03, 0.01])
@@ -406,23 +407,19 @@ def test_curves_by_segment_are_weighed_by_the_traffic_of_each_query() -> None:
 
 
 def test_refusals_name_what_is_missing() -> None:
-    with pytest.raises(ValueError, match="given those above it"):
-        require_item_probabilities(expected_log(POSITION))
+    refuses(lambda: require_item_probabilities(expected_log(POSITION)), got="…given those above it…")
     rows = {"query": ["q"], "document": ["d"], "impression": [1], "position": [2], "clicked": [1]}
 
     def log(*probability: float, sessions: bool = True) -> Log:
         columns = rows | ({"probability": probability} if probability else {})
         return Log.from_rows(pl.LazyFrame(columns), sessions=sessions)
 
-    with pytest.raises(ValueError, match="a log without probabilities.*position"):
-        LoggedRows.drawn(log(), "query")
-    with pytest.raises(ValueError, match="always show the same list.*position-based"):
+    refuses(lambda: LoggedRows.drawn(log(), "query"), got="a log without probabilities", hint="…position…")
+    with refusal(what="rankers that always show the same list leave no estimator but the position-based one"):
         LoggedRows.drawn(log(1.0), "query")
-    with pytest.raises(ValueError, match="above 0"):
+    with refusal(what="logging probabilities of what was shown must be above 0 and at most 1"):
         LoggedRows.drawn(log(0.0), "query")
-    with pytest.raises(ValueError, match="without gaps"):
+    with refusal(what="a cascade needs lists from the first position on without gaps"):
         require_lists_without_gaps(LoggedRows.drawn(log(0.5), "query"))
-    with pytest.raises(ValueError, match="without users"):
-        LoggedRows.of(log(), "user")
-    with pytest.raises(ValueError, match="without sessions"):
-        LoggedRows.drawn(log(0.5, sessions=False), "query")
+    refuses(lambda: LoggedRows.of(log(), "user"), got="a log without users")
+    refuses(lambda: LoggedRows.drawn(log(0.5, sessions=False), "query"), got="a log without sessions")

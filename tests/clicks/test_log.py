@@ -9,6 +9,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.clicks import Days, Log, Sessions
+from tests.refusals import refuses
 
 
 def rows(n_impressions: int = 60) -> pl.DataFrame:
@@ -87,19 +88,18 @@ def test_a_part_without_sessions_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fields"),
     [
-        ({"rankers": "nobody"}, "the ranker must be in the log"),
-        ({"segments": ["nowhere"]}, "the segment must be in the log"),
-        ({"queries": [0, 1]}, "a truth value for each query"),
-        ({"users": [True]}, "a truth value for each user"),
-        ({"users": np.arange(7) < 3, "queries": [True]}, "a truth value for each query"),
-        ({"positions": 99}, "a part of a log must have rows"),
+        ({"rankers": "nobody"}, {"what": "the ranker must be in the log"}),
+        ({"segments": ["nowhere"]}, {"what": "the segment must be in the log"}),
+        ({"queries": [0, 1]}, {"what": "queries must be a truth value for each query of the log"}),
+        ({"users": [True]}, {"what": "users must be a truth value for each user of the log"}),
+        ({"users": np.arange(7) < 3, "queries": [True]}, {"what": "…a truth value for each query…"}),
+        ({"positions": 99}, {"what": "a part of a log must have rows"}),
     ],
 )
-def test_a_part_of_nothing_is_an_error(arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Log.from_rows(rows().lazy()).only(**arguments)  # type: ignore[arg-type]
+def test_a_part_of_nothing_is_an_error(arguments: dict[str, object], fields: dict[str, str]) -> None:
+    refuses(lambda: Log.from_rows(rows().lazy()).only(**arguments), **fields)  # type: ignore[arg-type]
 
 
 def test_pairs_without_features_are_left_out_with_a_note() -> None:

@@ -6,6 +6,7 @@ import pytest
 from rankwise.clicks import propensities
 from rankwise.clicks.positions.allpairs import PositionSwaps
 from tests.clicks.logs import CURVE, exact_log, rankings
+from tests.refusals import refusal, refuses
 
 
 def shuffled_rows(n_queries=12, lengths=(6,)):
@@ -48,11 +49,10 @@ def test_traffic_that_was_not_shuffled_is_refused_and_the_shuffled_part_can_be_n
         rankers=[0] * len(fixed) + [1] * (len(rows) - len(fixed)),
         impressions=[9e3] * len(fixed) + [100] * (len(rows) - len(fixed)),
     )
-    with pytest.raises(ValueError, match="shuffled by chance: got chances of a document that differ"):
+    with refusal(what="…shuffled by chance", got="chances of a document that differ…"):
         propensities(log, "randomized")
     np.testing.assert_allclose(propensities(log, "randomized", ranker="ranker 1").alpha, CURVE, rtol=1e-6)
-    with pytest.raises(ValueError, match="the ranker must be in the log"):
-        propensities(log, "randomized", ranker="ranker 9")
+    refuses(lambda: propensities(log, "randomized", ranker="ranker 9"), what="the ranker must be in the log")
 
 
 def in_orders(orders, n_queries=60, times=400):
@@ -126,23 +126,22 @@ def test_a_segment_without_swaps_has_the_common_curve_and_it_is_said():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fields"),
     [
-        ({"method": "harvesting"}, "unknown method"),
-        ({"features": object()}, "features= belongs to method='em'"),
-        ({"method": "em", "features": object(), "trust": True}, "trust=True works without features"),
-        ({"resamples": 1}, "resamples"),
-        ({"level": 1.0}, "level"),
-        ({"method": "em", "segments": True}, "segments=True works with"),
-        ({"trust": True, "segments": True}, "segments=True works with"),
+        ({"method": "harvesting"}, {"what": "unknown method"}),
+        ({"features": object()}, {"what": "features= belongs to method='em'"}),
+        ({"method": "em", "features": object(), "trust": True}, {"what": "trust=True works without features"}),
+        ({"resamples": 1}, {"what": "resamples must be a whole number of at least 2"}),
+        ({"level": 1.0}, {"what": "level must be a number in (0, 1)"}),
+        ({"method": "em", "segments": True}, {"what": "segments=True works with…"}),
+        ({"trust": True, "segments": True}, {"what": "segments=True works with…"}),
     ],
 )
-def test_arguments_that_do_not_go_together(arguments, message):
+def test_arguments_that_do_not_go_together(arguments, fields):
     rows, rankers = rankings(12, 4, 3)
-    with pytest.raises(ValueError, match=message):
-        propensities(exact_log(rows, rankers=rankers), **arguments)
+    refuses(lambda: propensities(exact_log(rows, rankers=rankers), **arguments), **fields)
 
 
 def test_a_position_that_was_never_shown_is_named():
-    with pytest.raises(ValueError, match="impressions at every position: got none at 2"):
+    with refusal(what="position bias needs impressions at every position", got="none at 2"):
         propensities(exact_log([(0, 0, 1), (0, 0, 3)]))

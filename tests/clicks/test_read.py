@@ -11,6 +11,7 @@ import pytest
 import rankwise as rw
 from rankwise.clicks.logs import reading
 from tests.clicks.test_log import assert_same, rows
+from tests.refusals import refusal, refuses
 
 ROLES: Any = {
     "query": "text",
@@ -77,13 +78,13 @@ def test_times_are_kept_by_day_in_utc(times: pl.Series, days: str) -> None:
 
 @pytest.mark.parametrize("time", ["20240501", "01.05.2024", "", "2024-05-01T25:00", "2024-05-01T08:00 CEST", "17"])
 def test_times_that_cannot_be_read_are_errors(time: str) -> None:
-    with pytest.raises(ValueError, match="1 row with a time that is neither a date, ISO 8601 nor seconds since 1970"):
+    with refusal(got="1 row with a time that is neither a date, ISO 8601 nor seconds since 1970 (of 4)"):
         rw.clicks.read(GOOD.with_columns(when=pl.Series(["2024-05-01"] * 3 + [time])), **FEW, time="when")
 
 
 @pytest.mark.parametrize("time", [dt.time(1), dt.timedelta(hours=1), True])
 def test_a_column_of_another_kind_holds_no_times(time: object) -> None:
-    with pytest.raises(ValueError, match="4 rows with a time that is neither"):
+    with refusal(got="4 rows with a time that is neither…"):
         rw.clicks.read(GOOD.with_columns(when=pl.Series([time] * 4)), **FEW, time="when")
 
 
@@ -173,7 +174,7 @@ def test_a_bad_row_is_an_error_with_its_file_and_line(name: str, tmp_path: Path)
     values: Any
     values, what, value = BAD[name]
     changed(3, **values).write_csv(path := tmp_path / "log.csv", null_value="")
-    with pytest.raises(ValueError, match="every row of a click log must be usable") as raised:
+    with refusal(what="every row of a click log must be usable") as raised:
         rw.clicks.read(path, **FEW)
     message = str(raised.value)
     assert f"1 row with {what} (of 4)" in message
@@ -187,8 +188,7 @@ def test_bad_rows_can_be_left_out_with_their_number(name: str, tmp_path: Path) -
     values: Any
     values, what, _ = BAD[name]
     changed(3, **values).write_parquet(path := tmp_path / "log.parquet")
-    with pytest.raises(ValueError, match=r"log\.parquet, row 3"):
-        rw.clicks.read(path, **FEW)
+    refuses(lambda: rw.clicks.read(path, **FEW), where="…log.parquet, row 3…")
     log = rw.clicks.read(path, **FEW, errors="drop")
     assert log.notes == (f"1 row with {what} left out",)
     assert log.to_frame().equals(rw.clicks.read(GOOD[:3], **FEW).to_frame())
@@ -196,10 +196,8 @@ def test_bad_rows_can_be_left_out_with_their_number(name: str, tmp_path: Path) -
 
 def test_weights_and_probabilities_are_checked() -> None:
     table = GOOD.with_columns(w=pl.Series([1.0, -1.0, 0.0, 2.0]), p=pl.Series([1.0, 0.5, 0.5, 0.0]))
-    with pytest.raises(ValueError, match=r"1 row with a probability .* at row 3 \(0\.0\)"):
-        rw.clicks.read(table, **FEW, probability="p")
-    with pytest.raises(ValueError, match=r"1 row with a weight .* at row 1 \(-1\.0\)"):
-        rw.clicks.read(table, **FEW, weight="w")
+    refuses(lambda: rw.clicks.read(table, **FEW, probability="p"), got="1 row with a probability…", where="row 3 (0.0)")
+    refuses(lambda: rw.clicks.read(table, **FEW, weight="w"), got="1 row with a weight…", where="row 1 (-1.0)")
     log = rw.clicks.read(table, **FEW, weight="w", errors="drop")
     assert log.impressions.tolist() == [1.0, 2.0]
     assert log.notes == ("1 row with a weight that is not a number from 0 left out", "1 rows of weight 0 left out")
@@ -221,28 +219,25 @@ def test_positions_from_zero_are_shifted_with_a_note() -> None:
 
 def test_positions_from_zero_and_one_are_named() -> None:
     mixed = GOOD.with_columns(rank=pl.Series([0, 1, 1, 2]), arm=pl.Series(["old", "old", "new", "new"]))
-    with pytest.raises(ValueError, match="must all be counted from 0, or all from 1.*1 rows at position 0 and 2"):
+    with refusal(what="positions must all be counted from 0, or all from 1", got="1 rows at position 0 and 2…"):
         rw.clicks.read(mixed, **FEW)
     with pytest.warns(UserWarning, match="from 0 by the ranker 'old'.*from 1 by 'new'"):
         log = rw.clicks.read(mixed, **FEW, ranker="arm")
     assert log.to_frame().drop("ranker").equals(rw.clicks.read(GOOD, **FEW).to_frame().drop("ranker"))
     assert len(log.notes) == 1
-    with pytest.raises(ValueError, match="the first position must be 0 or 1"):
-        rw.clicks.read(GOOD, **FEW, first=2)
+    refuses(lambda: rw.clicks.read(GOOD, **FEW, first=2), what="the first position must be 0 or 1")
 
 
 def test_position_zero_is_bad_where_positions_are_counted_from_one(tmp_path: Path) -> None:
     GOOD.with_columns(pl.col("rank") - 1).write_csv(path := tmp_path / "log.csv")
-    with pytest.raises(
-        ValueError, match=r"2 rows with a position that is not an integer from 1 .*log\.csv, line 2 \('0'\)"
-    ):
+    with refusal(got="2 rows with a position that is not an integer from 1 (of 4)", where="…log.csv, line 2 ('0')…"):
         rw.clicks.read(path, **FEW, first=1)
     assert rw.clicks.read(path, **FEW, first=1, errors="drop").positions.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("values", [[True, True, True, True], ["true", "2", "1", "2"]])
 def test_only_clicks_may_be_truth_values(values: Any) -> None:
-    with pytest.raises(ValueError, match="with a position that is not an integer"):
+    with refusal(got="…with a position that is not an integer…"):
         rw.clicks.read(GOOD.with_columns(rank=pl.Series(values)), **FEW)
 
 
@@ -264,11 +259,9 @@ def test_frames_have_the_columns_of_the_log(kind: str) -> None:
     assert log.only(positions=1).id_columns == ("text", "sku")
     assert log.within(made(table[1:])).n_pairs == 1
     systems = {"new": made(scores), "old": made(scores.rename({"text": "query", "sku": "document"}))}
-    with pytest.raises(
-        ValueError, match="a frame of features must have the log's columns text and sku: got columns sku"
-    ):
+    with refusal(what="a frame of features must have the log's columns text and sku", got="columns sku, x"):
         rw.clicks.targets(log, made(table.drop("text")), bias)
-    with pytest.raises(ValueError, match="a table of scores must have the columns text, sku, score: got columns text"):
+    with refusal(what="a table of scores must have the columns text, sku, score", got="columns text, score"):
         rw.clicks.compare(systems | {"new": made(scores.drop("sku"))}, log, bias, made(table))
 
 
@@ -283,7 +276,7 @@ def test_frames_have_the_columns_of_the_log(kind: str) -> None:
 )
 def test_columns_that_were_probably_meant(columns: str, guesses: str) -> None:
     names: Any = {role: role for role in FEW}
-    with pytest.raises(ValueError, match="unknown column") as raised:
+    with refusal(what="unknown columns…") as raised:
         rw.clicks.read(pl.DataFrame({name: ["1"] for name in columns.split()}), **names)
     for guess in guesses.split():
         assert guess in names.values() or f"='{guess}'" in str(raised.value).partition("; columns are")[0]
@@ -323,16 +316,14 @@ def test_an_impression_has_one_ranker_user_and_weight(role, values) -> None:
 
 
 def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"unknown column \(query=\): got 'txt'.*did you mean query='text'"):
+    with refusal(what="unknown column (query=)", got="'txt'", hint="did you mean query='text'…"):
         rw.clicks.read(GOOD, **FEW | {"query": "txt"})
-    with pytest.raises(ValueError, match="integers or strings"):
+    with refusal(what="the column of the document must hold integers or strings"):
         rw.clicks.read(GOOD.with_columns(sku=pl.lit(0.5)), **FEW)
-    with pytest.raises(ValueError, match="must have rows: got none"):
-        rw.clicks.read(GOOD[:0], **FEW)
-    with pytest.raises(ValueError, match="must have rows: got none that can be used"):
+    refuses(lambda: rw.clicks.read(GOOD[:0], **FEW), what="a click log must have rows", got="none")
+    with refusal(what="a click log must have rows", got="none that can be used"):
         rw.clicks.read(GOOD.with_columns(click=pl.lit(7)), **FEW, errors="drop")
     (tmp_path / "log.txt").write_text("1 qid:1 1:2\n")
-    with pytest.raises(ValueError, match=r"\.csv, \.tsv or \.parquet"):
+    with refusal(what="a click log is read from .csv, .tsv or .parquet files, of one kind"):
         rw.clicks.read(tmp_path / "log.txt", **FEW)
-    with pytest.raises(ValueError, match="way to treat bad rows"):
-        rw.clicks.read(GOOD, **FEW, errors="ignore")  # type: ignore[arg-type]
+    refuses(lambda: rw.clicks.read(GOOD, **FEW, errors="ignore"), what="unknown way to treat bad rows")  # type: ignore[arg-type]

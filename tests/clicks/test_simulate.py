@@ -12,6 +12,7 @@ from scipy import stats
 import rankwise as rw
 from rankwise import threads
 from rankwise.clicks.logs.log import Log
+from tests.refusals import refusal
 
 CURVE = [1.0, 0.68, 0.44, 0.32]
 TRUST = ([0.98, 0.9, 0.8, 0.75], [0.3, 0.2, 0.1, 0.05])
@@ -273,7 +274,7 @@ def test_errors(arguments, sentence):
 
 
 def test_a_document_twice_and_bias_of_a_cascade_are_rejected():
-    with pytest.raises(ValueError, match=r"a document may be in a list once: got document 7 twice .*query 'a'"):
+    with refusal(what="a document may be in a list once", got="document 7 twice", where="row 1 (query 'a')"):
         simulate(make([2], [0, 1], ["a"], document_ids=np.array([7, 7])))
-    with pytest.raises(ValueError, match="depend on what stands above"):
+    with refusal(what="clicks of the model 'cascade' depend on what stands above, not on the position alone"):
         rw.clicks.Users(model="cascade").bias(3)

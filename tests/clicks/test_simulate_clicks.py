@@ -10,6 +10,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise import threads
+from tests.refusals import refusal
 
 CHANCES = (0.05, 0.3, 0.5, 0.7, 0.95)
 
@@ -211,5 +212,5 @@ def test_errors(arguments, sentence):
 
 
 def test_real_valued_labels_are_rejected():
-    with pytest.raises(ValueError, match=r"labels must be the grades 0 to 4, .* got 0\.5 at row 1 \(query number 0\)"):
+    with refusal(what="labels must be the grades 0 to 4,…", got="0.5", where="row 1 (query number 0)"):
         simulate(make([2], [0, 0.5]))

@@ -15,6 +15,7 @@ from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy import targets as module
 from rankwise.clicks.off_policy.exposure import query_impressions
 from rankwise.clicks.positions.bias import Bias
+from tests.refusals import refusal, refuses
 
 ALPHA, BETA = np.array([1.0, 0.55, 0.3]), np.array([0.1, 0.08, 0.05])
 RELEVANCE = np.array([0.7, 0.1, 0.45, 0.3])
@@ -228,17 +229,16 @@ def test_documents_without_features_and_queries_without_impressions():
 def test_errors_of_estimates():
     log, features, _ = simulated(n_queries=4, impressions=6)
     bias = Bias.known(ALPHA, BETA)
-    with pytest.raises(ValueError, match="as many queries as folds: got 4 queries"):
-        rw.clicks.estimates(log, features, bias)
-    with pytest.raises(ValueError, match=r"array of pairs and positions.*got shape \(2, 3\)"):
+    refuses(lambda: rw.clicks.estimates(log, features, bias), what="…as many queries as folds", got="4 queries…")
+    with refusal(what="…array of pairs and positions…", got="shape (2, 3)…"):
         rw.clicks.estimates(log, features, bias, probabilities=np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="add up to at most 1 in a query"):
+    with refusal(what="probabilities of documents at a position must be at least 0 and add up to at most 1 in a query"):
         rw.clicks.estimates(log, features, bias, probabilities=np.ones((log.n_pairs, 3)))
-    with pytest.raises(ValueError, match=r"must allow what was shown: got probability 0 at row 0 \(query 0\)"):
+    with refusal(what="…must allow what was shown", got="probability 0", where="row 0 (query 0)"):
         rw.clicks.estimates(log, features, bias, probabilities=np.zeros((log.n_pairs, 3)))
-    with pytest.raises(ValueError, match="all positions with clicks.*got 2 positions for clicks at up to 3"):
+    with refusal(what="…all positions with clicks…", got="2 positions for clicks at up to 3"):
         rw.clicks.estimates(log, features, Bias.known(ALPHA[:2]), regression=np.zeros(features.n_docs))
-    with pytest.raises(ValueError, match="ranker in the log"):
+    with refusal(what="unknown ranker in the log"):
         rw.clicks.estimates(log, features, bias, probabilities={"new": np.zeros(features.n_docs)})
 
 
@@ -268,10 +268,8 @@ def test_labels_instead_of_rewards():
     least = result.dr.reshape(12, -1).min(axis=1, keepdims=True)
     np.testing.assert_allclose(data.labels.reshape(12, -1), result.dr.reshape(12, -1) - least, atol=1e-15)
     rw.LightGBMRanker("lambdarank(gain=linear)", rounds=2, threads=1).fit(data)
-    with pytest.raises(ValueError, match="labels"):
-        rw.clicks.targets(log, features, bias, labels="clicks")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="method"):
-        rw.clicks.targets(log, features, bias, "dm")  # type: ignore[arg-type]
+    refuses(lambda: rw.clicks.targets(log, features, bias, labels="clicks"), what="unknown labels")  # type: ignore[arg-type]
+    refuses(lambda: rw.clicks.targets(log, features, bias, "dm"), what="unknown method")  # type: ignore[arg-type]
 
 
 def test_queries_count_by_their_impressions_and_those_without_are_left_out():
@@ -308,8 +306,8 @@ def test_scores_far_apart_leave_no_document_without_exposure():
     log, features, _, _ = listed()
     scores = {"": np.tile([3000.0, 0.0, -3000.0, -6000.0], features.n_queries)}
     options: Any = {"probabilities": scores, "regression": np.zeros(features.n_docs)}
-    with pytest.raises(ValueError, match="must allow what was shown"):  # the last was shown, which never happens
-        rw.clicks.estimates(log, features, Bias.known(ALPHA), **options)
+    # the last was shown, which never happens
+    refuses(lambda: rw.clicks.estimates(log, features, Bias.known(ALPHA), **options), what="…must allow what was shown")
     rows = log.queries < 8  # the first ranking alone: 0, 1, 2
     cells = {name: getattr(log, name)[rows] for name in ("pairs", "positions", "rankers", "segments", "clicks")}
     cells |= {"impressions": log.impressions[rows], "offsets": log.offsets[:9], "query_ids": log.query_ids[:8]}
@@ -345,7 +343,7 @@ def test_a_query_is_on_the_same_side_of_the_split_whatever_else_the_log_holds(lo
     assert {*rw.clicks.split(log, 0.3, seed=6)[1].query_ids} != {*rest.query_ids}
     assert rw.clicks.targets(train, data, bias).n_queries == train.n_queries  # without a warning: it was asked for
     for holdout in (0.0, 1.0, -0.1):
-        with pytest.raises(ValueError, match="holdout must be"):
+        with refusal(what="holdout must be a number in (0, 1)"):
             rw.clicks.split(log, holdout)
 
 

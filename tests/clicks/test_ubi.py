@@ -10,6 +10,7 @@ import pytest
 
 import rankwise as rw
 from tests import shared
+from tests.refusals import refusal, refuses
 
 
 def event(action: str, search: Any, document: Any, position: Any, **fields: Any) -> dict[str, Any]:
@@ -144,7 +145,7 @@ def test_days_are_those_of_the_timestamps_in_utc(tmp_path: Path) -> None:
 def test_hits_of_the_searches_where_pages_report_nothing(tmp_path: Path) -> None:
     search = {"query_id": "s1", "user_query": "tv", "query_response_hit_ids": ["a", 7]}
     path = written(tmp_path / "ubi.ndjson", search, event("click", "s1", "7", 1))
-    with pytest.raises(ValueError, match="needs events that report what was shown.*'click'"):
+    with refusal(what="a click log needs events that report what was shown", hint="…'click'…"):
         rw.clicks.read_ubi(path)
     log = rw.clicks.read_ubi(path, shown=None)
     assert log.to_frame().select("document", "position", "clicks").rows() == [("7", 2, 1.0), ("a", 1, 0.0)]
@@ -154,15 +155,12 @@ def test_hits_of_the_searches_where_pages_report_nothing(tmp_path: Path) -> None
 def test_bad_events_are_errors_with_file_and_line(tmp_path: Path) -> None:
     good = [event("impression", "s1", "a", 1), event("impression", "s1", "b", 2)]
     path = written(tmp_path / "ubi.ndjson", *good, event("impression", "s1", None, 3))
-    with pytest.raises(ValueError, match=r"1 row with no document.*ubi\.ndjson, line 3"):
-        rw.clicks.read_ubi(path)
+    refuses(lambda: rw.clicks.read_ubi(path), got="1 row with no document (of 3)", where="…ubi.ndjson, line 3…")
     assert rw.clicks.read_ubi(path, errors="drop").notes[1:] == ("1 row with no document left out",)
     path.write_text(path.read_text() + "\n{")
-    with pytest.raises(ValueError, match=r"1 row with no JSON object.*ubi\.ndjson, line 4"):
-        rw.clicks.read_ubi(path)
-    with pytest.raises(ValueError, match="needs files"):
-        rw.clicks.read_ubi()
-    with pytest.raises(ValueError, match="must have the text of their query"):
+    refuses(lambda: rw.clicks.read_ubi(path), got="1 row with no JSON object (of 4)", where="…ubi.ndjson, line 4")
+    refuses(rw.clicks.read_ubi, what="a log of User Behavior Insights needs files")
+    with refusal(what="searches must have the text of their query"):
         rw.clicks.read_ubi(written(tmp_path / "ubi.ndjson", event("impression", "s1", "a", 1, user_query=None)))
 
 
@@ -224,6 +222,6 @@ def test_one_application_with_both_kinds_of_lists_is_an_error(tmp_path: Path) ->
         event("impression", "s1", "b", 1),
         event("impression", "s2", "a", 1),
     )
-    with pytest.raises(ValueError, match="of the application 'shop' must all be counted from 0, or all from 1"):
+    with refusal(what="positions of the application 'shop' must all be counted from 0, or all from 1"):
         rw.clicks.read_ubi(path)
     assert rw.clicks.read_ubi(path, first=0).positions.tolist() == [1, 2, 2]

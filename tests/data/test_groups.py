@@ -10,6 +10,7 @@ import pytest
 import rankwise as rw
 from rankwise.rankers.training.resume import fingerprint
 from tests.cli.running import run
+from tests.refusals import refusal
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +43,19 @@ def test_a_column_of_a_table_names_groups_and_is_no_feature(column: pl.Series, e
 
 
 def test_errors_name_place_and_hint(data: rw.RankingDataset):
-    with pytest.raises(ValueError, match=r"groups must be one integer or string per document: got shape \(2,\)"):
+    with refusal(what="groups must be one integer or string per document", got="shape (2,)…"):
         data.with_(groups=["a", "b"])
-    with pytest.raises(ValueError, match="groups must be one integer or string per document: got .*float64"):
+    with refusal(what="groups must be one integer or string per document", got="…float64…"):
         data.with_(groups=np.zeros(data.n_docs))
     unknown: list[Any] = ["a"] * data.n_docs
     unknown[5] = None
-    with pytest.raises(
-        ValueError, match=r"groups must be known for every document: got None at row 5. Hint: .*unknown"
-    ):
+    with refusal(what="groups must be known for every document", got="None", where="row 5", hint="…unknown…"):
         data.with_(groups=unknown)
     assert data.with_(groups=np.arange(data.n_docs) % 2 == 0).groups.tolist()[:2] == [1, 0]  # type: ignore[union-attr]
     frame = pl.DataFrame({"qid": [1, 1], "label": [0, 1], "x": [0.0, 1.0], "side": ["a", None]})
-    with pytest.raises(ValueError, match="the groups must be known for every document: got null at row 1"):
+    with refusal(what="the groups must be known for every document", got="null", where="row 1…"):
         rw.RankingDataset.from_frame(frame, groups="side")
-    with pytest.raises(
-        ValueError, match=r"no such column for the groups: got 'sid'. Hint: did you mean 'side'; set groups="
-    ):
+    with refusal(what="…no such column for the groups", got="'sid'", hint="did you mean 'side'; set groups=…"):
         rw.RankingDataset.from_frame(frame, groups="sid")
 
 

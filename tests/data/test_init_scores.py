@@ -10,6 +10,7 @@ import rankwise as rw
 from rankwise.data.frames import to_frame
 from rankwise.rankers.training.resume import fingerprint
 from tests.cli.running import refused, run
+from tests.refusals import refusal, refuses
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +29,10 @@ def test_a_column_of_a_table_is_no_feature():
 
 
 def test_errors_name_the_document(data: rw.RankingDataset):
-    with pytest.raises(ValueError, match="init scores must be one number per document"):
-        data.with_(init_scores=[1.0, 2.0])
+    refuses(lambda: data.with_(init_scores=[1.0, 2.0]), what="init scores must be one number per document")
     unknown = np.zeros(data.n_docs)
     unknown[7] = np.nan
-    with pytest.raises(ValueError, match="init scores must be finite: got nan at row 7 .query 102."):
+    with refusal(what="init scores must be finite", got="nan", where="row 7 (query 102)"):
         data.with_(init_scores=unknown)
 
 

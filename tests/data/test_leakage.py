@@ -11,6 +11,7 @@ from scipy import sparse
 import rankwise as rw
 from rankwise.data import leakage
 from rankwise.models import storage
+from tests.refusals import refusal
 
 QUICK: dict[str, Any] = {"rounds": 2, "leaves": 3, "min_documents": 2, "threads": 1}
 
@@ -275,5 +276,5 @@ def test_forged_hashes_of_training_queries_are_refused(content: bytes, tmp_path)
     model = ranker().fit(first_and_last()[1])
     description, files = model.saved()
     storage.write(tmp_path / "odd", description, files | {"training_queries.bin": content})
-    with pytest.raises(ValueError, match=r"the model is damaged: got hashes of training queries that are not sorted"):
+    with refusal(what="the model is damaged", got="hashes of training queries that are not sorted"):
         rw.load(tmp_path / "odd")

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from tests.refusals import refusal, refuses
 
 NAN = float("nan")
 
@@ -80,8 +81,7 @@ def test_lists_and_arrays_of_objects_may_hold_none(trained):
     pandas = pytest.importorskip("pandas")
     matrix = np.array([[1, 3, 1], [2, pandas.NA, pandas.NaT]], object)
     np.testing.assert_array_equal(ranker.predict(matrix), scores)
-    with pytest.raises(ValueError, match="features must be a matrix of numbers"):
-        ranker.predict([[1, "3", None]])
+    refuses(lambda: ranker.predict([[1, "3", None]]), what="features must be a matrix of numbers, one row per document")
 
 
 @pytest.mark.parametrize("kind", [pl.Null, pl.String, pl.Float64])
@@ -119,7 +119,7 @@ def test_data_whose_category_is_missing_everywhere_fit_a_model_that_has_it(train
     np.testing.assert_array_equal(ranker.predict(rw.RankingDataset.from_frame(table)), scores[1:])
     coded = rw.RankingDataset.from_frame(table, categorical=["shop", "y"])
     np.testing.assert_array_equal(ranker.predict(coded), scores[1:])
-    with pytest.raises(ValueError, match="these data have plain numbers"):
+    with refusal(what="training went by the values of categories, and these data have plain numbers"):
         ranker.predict(rw.RankingDataset.from_frame(table.with_columns(shop=pl.lit(1))))
 
 
@@ -144,5 +144,5 @@ def test_a_column_may_be_empty_in_some_files_of_a_folder(tmp_path, first, second
 
 def test_text_among_numbers_is_still_rejected(trained):
     ranker, _ = trained
-    with pytest.raises(ValueError, match="a feature must be a column of numbers: got String in column 'y'"):
+    with refusal(what="a feature must be a column of numbers", got="String in column 'y'"):
         ranker.predict(pl.DataFrame({"x": [1, 2], "y": ["high", None], "shop": ["a", "b"]}))

@@ -8,6 +8,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise import threads
+from tests.refusals import refuses
 
 
 def make(sizes, labels=None, ids=None, **columns):
@@ -33,8 +34,7 @@ def test_binarize():
     assert rw.data.binarize(data).labels.tolist() == [0, 0, 1, 1, 1]
     assert rw.data.binarize(data, relevant=2).labels.tolist() == [0, 0, 0, 1, 1]
     assert rw.data.binarize(data, relevant=0.5).labels.tolist() == [0, 1, 1, 1, 1]
-    with pytest.raises(ValueError, match=r"relevant must be a number in \(0, inf\): got 0\."):
-        rw.data.binarize(data, relevant=0)
+    refuses(lambda: rw.data.binarize(data, relevant=0), what="relevant must be a number in (0, inf)", got="0")
 
 
 @settings(max_examples=60, deadline=None)

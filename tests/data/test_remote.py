@@ -17,6 +17,7 @@ from rankwise.cluster import row_plan as rows_of_workers
 from rankwise.data import remote
 from tests.data.serving import scripted, serving
 from tests.data.small_files import isolate, rows, same
+from tests.refusals import refusal, refuses
 
 fsspec = pytest.importorskip("fsspec")
 TEXT = rows(1, 1) + rows(2, 2)
@@ -73,7 +74,7 @@ def test_a_file_is_downloaded_once_and_resumed_after_a_break(read, data, parquet
 def test_a_call_that_failed_is_resumed_by_the_next(data, parquet):
     with serving(parquet, "rows.parquet") as server:
         server.etag, server.ranges, server.stop_after = '"one"', False, 1000
-        with pytest.raises(ConnectionError, match=r"rows.parquet: it broke off after 1,000 of .* Hint: try again"):
+        with refusal(ConnectionError, what="…rows.parquet: it broke off after 1,000 of…", hint="try again…"):
             rw.read_parquet(server.url)
         server.asked.clear()
         server.ranges, server.stop_after = True, None
@@ -104,7 +105,7 @@ def test_a_file_that_changes_meanwhile_is_not_read(monkeypatch):
             server.etag = f'"{len(server.asked)}"'
 
         monkeypatch.setattr(server, "answer", changing)
-        with pytest.raises(ValueError, match="changed while they were downloaded: http.*rows.txt.*read them again"):
+        with refusal(what="the data changed while they were downloaded", where="http…rows.txt", hint="read them again"):
             rw.read_letor(server.url)
 
 
@@ -156,14 +157,12 @@ def test_a_store_that_remembers_its_listings_is_asked_anew(store, monkeypatch):
 def test_nobody_answers():
     with serving(b"", "rows.txt") as server:
         gone = server.url
-    with pytest.raises(ConnectionError, match="cannot download http.*rows.txt.*Hint: try again"):
-        rw.read_data(gone)
+    refuses(lambda: rw.read_data(gone), ConnectionError, what="cannot download http…rows.txt…", hint="try again")
 
 
 def test_errors_about_the_data_name_the_url(store):
     store.pipe("/rows.txt", b"1 qid:1 1:0.5\n1 qid:1 1:x\n")
-    with pytest.raises(ValueError, match=r"at memory://rows.txt, line 2"):
-        rw.read_letor("memory://rows.txt")
+    refuses(lambda: rw.read_letor("memory://rows.txt"), where="memory://rows.txt, line 2, near '1 qid:1 1:x'")
 
 
 def test_every_reader_reads_from_a_store(store, data, parquet, tmp_path):
@@ -209,7 +208,7 @@ def test_a_store_that_breaks_off(store, monkeypatch, most, every, calls):
 
     monkeypatch.setattr(type(store), "cat_file", breaking)
     if calls is None:
-        with pytest.raises(ConnectionError, match=r"cannot download memory://rows.bin: the connection is gone"):
+        with refusal(ConnectionError, what="cannot download memory://rows.bin: the connection is gone"):
             remote.fetch("memory://rows.bin")
         assert asked == [0] * 5
     else:
@@ -257,7 +256,7 @@ def test_what_a_store_sent_is_kept_for_the_next_call(store, monkeypatch):
         return whole(self, path, start, end)
 
     monkeypatch.setattr(type(store), "cat_file", breaking)
-    with pytest.raises(ConnectionError, match="the connection is gone. Hint: try again, which resumes"):
+    with refusal(ConnectionError, what="…the connection is gone", hint="try again, which resumes…"):
         remote.fetch("memory://rows.bin")
     assert remote.fetch("memory://rows.bin").read_bytes() == LARGE
     assert asked[:6] == [0, 8192, 16384, 24576, 24576, 24576]
@@ -287,9 +286,9 @@ def test_what_is_missing_says_so(store, monkeypatch):
     with pytest.raises(FileNotFoundError, match="there is no file memory://absent.txt"):
         rw.read_data("memory://absent.txt")
     store.pipe("/folder/rows.txt", b"")
-    with pytest.raises(ValueError, match="no .parquet files in the folder: got memory://folder"):
+    with refusal(what="there are no .parquet files in the folder", got="memory://folder"):
         rw.read_data("memory://folder")
-    with pytest.raises(ValueError, match="nothing reads this kind of URL: got ssss://rows.txt.*use s3://"):
+    with refusal(what="nothing reads this kind of URL", got="ssss://rows.txt", hint="use s3://…"):
         rw.read_data("ssss://rows.txt")
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(ImportError, match="s3:// needs a package that is not installed: pip install s3fs"):
@@ -322,7 +321,7 @@ def test_workers_read_a_url_with_a_signature():
     from rankwise.cli.train.train import _held_out
 
     assert _held_out("https://host/rows.parquet?signature=secret", None, None) == (None, None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"workers of a cluster read Parquet: got https://host/rows.txt\."):
+    with refusal(what="the workers of a cluster read Parquet", got="https://host/rows.txt"):
         _held_out("https://host/rows.txt?signature=secret", None, None)  # type: ignore[arg-type]
 
 
@@ -447,7 +446,7 @@ def test_a_name_and_a_password_are_sent_to_their_server_and_to_no_other(monkeypa
         server.etag, server.allowed, other.etag = '"1"', ALLOWED, '"3"'
         url = server.url.replace("//", f"//{NAME}:{PASSWORD}@")
         assert rw.read_letor(url).n_queries == 2
-        with pytest.raises(PermissionError, match=r"^http://127\S*/rows.txt may not be read: .*401.*credentials"):
+        with refusal(PermissionError, what="http://127…/rows.txt may not be read: …401…", hint="…credentials…"):
             rw.read_letor(url.replace("word@", "@"))
         answer = server.answer
         moved = lambda handler: (answer if handler.path == "/moved.txt" else to("/moved.txt"))(handler)  # noqa: E731
@@ -457,8 +456,7 @@ def test_a_name_and_a_password_are_sent_to_their_server_and_to_no_other(monkeypa
         assert server.asked == [None]  # for the version, which is that of the copy
         monkeypatch.setattr(server, "answer", to(other.url))
         other.allowed = ALLOWED
-        with pytest.raises(PermissionError, match="401"):
-            rw.read_letor(url)
+        refuses(lambda: rw.read_letor(url), PermissionError, what="…401…")
         other.allowed = None
         assert rw.read_letor(url).n_queries == 2
         answer_of_other = other.answer  # which redirects within itself

@@ -10,6 +10,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise import threads
+from tests.refusals import refusal, refuses
 
 LABELS = [1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1, 1]
 SIZES = [6, 3, 2, 1]
@@ -130,21 +131,20 @@ def test_objectives_of_rankwise_read_no_weight_of_a_negative():
         loss = rw.objective(name)
         weighted = loss(scores, part.labels, part.offsets, document_weights=np.asarray(part.document_weights))
         np.testing.assert_array_equal(weighted.gradient, loss(scores, part.labels, part.offsets).gradient)
-    with pytest.raises(ValueError, match="document_weights"):
+    with refusal(what="ranknet takes no document_weights"):
         rw.LightGBMRanker("ranknet", rounds=2, threads=1).fit(part)
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "fields"),
     [
-        ({}, "nothing to thin"),
-        ({"queries": 0.0}, "a share, must be a number in"),
-        ({"queries": 0}, "a whole number of at least 1"),
-        ({"negatives": 0}, "a whole number of at least 1"),
-        ({"negatives": 1.5}, "a number in"),
-        ({"queries": True}, "a whole number"),
+        ({}, {"what": "there is nothing to thin"}),
+        ({"queries": 0.0}, {"what": "queries, a share, must be a number in [1e-09, 1]"}),
+        ({"queries": 0}, {"what": "…a whole number of at least 1"}),
+        ({"negatives": 0}, {"what": "…a whole number of at least 1"}),
+        ({"negatives": 1.5}, {"what": "negatives, a share, must be a number in [1e-09, 1]"}),
+        ({"queries": True}, {"what": "queries must be a whole number of at least 1"}),
     ],
 )
-def test_wrong_amounts_are_refused(settings, words):
-    with pytest.raises(ValueError, match=words):
-        rw.data.thin(make(), **settings)
+def test_wrong_amounts_are_refused(settings, fields):
+    refuses(lambda: rw.data.thin(make(), **settings), **fields)

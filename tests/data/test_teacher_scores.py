@@ -10,6 +10,7 @@ import rankwise as rw
 from rankwise.data.frames import to_frame
 from rankwise.rankers.training.resume import fingerprint
 from tests.cli.running import refused, run
+from tests.refusals import refusal, refuses
 
 
 @pytest.fixture(scope="module")
@@ -25,16 +26,15 @@ def test_a_column_of_a_table_is_no_feature():
     assert found.teacher_scores is not None
     assert found.teacher_scores.tolist() == [0.5, -2.0, 7.0]
     assert found.feature_names == ("x",)
-    with pytest.raises(ValueError, match=r"no such column for the teacher_score: got 'ensembl'.*set teacher_score="):
+    with refusal(what="…no such column for the teacher_score", got="'ensembl'", hint="…set teacher_score=…"):
         rw.RankingDataset.from_frame(frame, teacher_score="ensembl")
 
 
 def test_errors_name_the_document(data: rw.RankingDataset):
-    with pytest.raises(ValueError, match="teacher scores must be one number per document"):
-        data.with_(teacher_scores=[1.0, 2.0])
+    refuses(lambda: data.with_(teacher_scores=[1.0, 2.0]), what="teacher scores must be one number per document")
     unknown = np.zeros(data.n_docs)
     unknown[7] = np.nan
-    with pytest.raises(ValueError, match="teacher scores must be finite: got nan at row 7 .query 102."):
+    with refusal(what="teacher scores must be finite", got="nan", where="row 7 (query 102)"):
         data.with_(teacher_scores=unknown)
 
 

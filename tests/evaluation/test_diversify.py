@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from tests.refusals import refuses
 
 
 def lists(seed: int, n_queries: int = 30, most: int = 9):
@@ -108,23 +109,31 @@ def test_aspects_of_a_data_set_gain_diversity_and_no_weight_changes_nothing() ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "fields"),
     [
-        ({}, "by similarity or by aspects: got neither"),
-        ({"similarity": [[1.0]] * 3, "aspects": [[1.0]] * 3}, "got both"),
-        ({"similarity": [[1.0]] * 3, "aspect_weights": [1.0]}, "aspect_weights need aspects"),
-        ({"similarity": [[1.0]] * 2}, "one vector for each document: got 2 for 3 documents"),
-        ({"similarity": [[1.0], [np.nan], [1.0]]}, "vectors of documents must be finite: got nan at row 1"),
-        ({"similarity": lambda rows: np.ones((2, 3))}, r"similarity must return 3 × 3 finite numbers.*shape \(2, 3\)"),
-        ({"aspects": [[2.0]] * 3}, "aspect 0 must be at most 1: got 2. Hint: divide grades by the highest"),
-        ({"aspects": {"cat": [1, -1, 0]}}, "aspect 'cat' must be at least 0"),
-        ({"aspects": [1.0, 0.0, 0.0]}, "aspects must be a matrix.*Hint: reshape one aspect"),
-        ({"aspects": {}}, "aspects must have at least one column"),
-        ({"aspects": [[1.0]] * 3, "aspect_weights": [1.0, 2.0]}, "aspect_weights must be finite"),
-        ({"aspects": [[1.0]] * 3, "weight": 1.5}, "weight must be"),
-        ({"aspects": [[1.0]] * 3, "cutoff": 0}, "cutoff must be"),
+        ({}, {"what": "rankings are diversified by similarity or by aspects", "got": "neither"}),
+        ({"similarity": [[1.0]] * 3, "aspects": [[1.0]] * 3}, {"got": "both"}),
+        ({"similarity": [[1.0]] * 3, "aspect_weights": [1.0]}, {"what": "aspect_weights need aspects"}),
+        ({"similarity": [[1.0]] * 2}, {"what": "…one vector for each document", "got": "2 for 3 documents"}),
+        (
+            {"similarity": [[1.0], [np.nan], [1.0]]},
+            {"what": "vectors of documents must be finite", "got": "nan", "where": "row 1…"},
+        ),
+        (
+            {"similarity": lambda rows: np.ones((2, 3))},
+            {"what": "similarity must return 3 × 3 finite numbers for these documents", "got": "shape (2, 3), or nan"},
+        ),
+        (
+            {"aspects": [[2.0]] * 3},
+            {"what": "aspect 0 must be at most 1", "got": "2", "hint": "divide grades by the highest…"},
+        ),
+        ({"aspects": {"cat": [1, -1, 0]}}, {"what": "aspect 'cat' must be at least 0"}),
+        ({"aspects": [1.0, 0.0, 0.0]}, {"what": "aspects must be a matrix…", "hint": "reshape one aspect…"}),
+        ({"aspects": {}}, {"what": "aspects must have at least one column"}),
+        ({"aspects": [[1.0]] * 3, "aspect_weights": [1.0, 2.0]}, {"what": "aspect_weights must be finite…"}),
+        ({"aspects": [[1.0]] * 3, "weight": 1.5}, {"what": "weight must be a number in [0, 1]"}),
+        ({"aspects": [[1.0]] * 3, "cutoff": 0}, {"what": "cutoff must be a whole number of at least 1"}),
     ],
 )
-def test_wrong_arguments(arguments, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        rw.diversify([3.0, 2.0, 1.0], [0, 3], **arguments)
+def test_wrong_arguments(arguments, fields: dict[str, str]) -> None:
+    refuses(lambda: rw.diversify([3.0, 2.0, 1.0], [0, 3], **arguments), **fields)

@@ -8,6 +8,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.statistics.tables import Table
+from tests.refusals import refusal, refuses
 
 KINDS = ("LightGBMRanker", "XGBoostRanker", "CatBoostRanker", "NeuralRanker")
 SETTINGS: dict[str, Any] = {"NeuralRanker": {"hidden": (16, 8), "epochs": 3, "device": "cpu"}}
@@ -152,25 +153,19 @@ def test_features_without_names_count_from_1_as_in_letor_files(data):
 
 
 def test_what_is_not_there_is_an_error_with_what_is_near(trees, data):
-    with pytest.raises(ValueError, match="no such query: got 'topik 5'. Hint: the nearest of 40 are 'topic 5', "):
+    with refusal(what="there is no such query", got="'topik 5'", hint="the nearest of 40 are 'topic 5',…"):
         rw.explain(trees, data, "topik 5")
-    with pytest.raises(
-        ValueError, match="no such query: got 'zzz'. Hint: there are 40, such as 'topic 0', 'topic 1', "
-    ):
+    with refusal(what="there is no such query", got="'zzz'", hint="there are 40, such as 'topic 0', 'topic 1',…"):
         rw.explain(trees, data, "zzz")
-    with pytest.raises(ValueError, match="one query .*: got 40 queries. Hint: name a query, such as 'topic 0', "):
+    with refusal(what="one query is explained at a time", got="40 queries", hint="name a query, such as 'topic 0',…"):
         rw.explain(trees, data)
     assert rw.explain(trees, data.take([3])).query == "topic 3"
     why = rw.explain(trees, data, "topic 5")
-    with pytest.raises(ValueError, match="no such document: got 'd' at query 'topic 5'"):
-        why.document("d")
-    with pytest.raises(ValueError, match="does not rank above itself"):
-        why.versus(why.documents[0], why.documents[0])
-    with pytest.raises(ValueError, match="nothing to explain: got no document"):
-        why.take([])
-    with pytest.raises(ValueError, match="top"):
-        why.table(top=0)
-    with pytest.raises(ValueError, match="which only rankers of features know: got function"):
+    refuses(lambda: why.document("d"), what="there is no such document", got="'d'", where="query 'topic 5'")
+    refuses(lambda: why.versus(why.documents[0], why.documents[0]), what="a document does not rank above itself")
+    refuses(lambda: why.take([]), what="there is nothing to explain", got="no document")
+    refuses(lambda: why.table(top=0), what="top must be a whole number of at least 1")
+    with refusal(what="…which only rankers of features know", got="function"):
         rw.explain(lambda data: data, data, "topic 5")  # type: ignore[arg-type]
 
 
@@ -208,5 +203,5 @@ def test_figures(trees, data, tmp_path):
         assert path.stat().st_size > 5000
         with pytest.raises(FileExistsError):
             thing.plot(path, top=3)
-    with pytest.raises(ValueError, match="a figure holds 8 documents at most: got 9"):
+    with refusal(what="a figure holds 8 documents at most", got="9"):
         why.take(why.documents[:9]).plot(tmp_path / "many.png")

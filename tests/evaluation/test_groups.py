@@ -12,6 +12,7 @@ import rankwise as rw
 from rankwise.data.frames import to_frame
 from tests.cli.running import run
 from tests.objectives.wrappers.test_fair import disparity, exposure
+from tests.refusals import refuses
 
 SCORES = np.array([1.0, -0.5, 0.3, 2.0, 2.0, -1.0, 0.0, 0.5])
 LABELS = [0, 2, 1, 1, 0, 0, 3, 0]
@@ -116,8 +117,7 @@ def test_data_with_one_group_or_nothing_relevant(data: rw.RankingDataset):
     nothing = rw.evaluate(SCORES, data.with_(labels=np.zeros(8)), "ndcg(empty=0)@10", policy="plackett_luce")
     assert measured(nothing).disparity.metrics == ("equal",)
     assert "merit" not in nothing.to_dict()["groups"]["x"]
-    with pytest.raises(ValueError, match="exposure_cutoff belongs to a policy"):
-        rw.evaluate(SCORES, data, exposure_cutoff=3)  # type: ignore[call-overload]
+    refuses(lambda: rw.evaluate(SCORES, data, exposure_cutoff=3), what="exposure_cutoff belongs to a policy")  # type: ignore[call-overload]
 
 
 def test_the_command_line_shows_groups(data: rw.RankingDataset, tmp_path: Path):

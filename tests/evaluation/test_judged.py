@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from tests.refusals import refusal, refuses
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -69,9 +70,9 @@ def test_a_data_set_has_a_grade_of_the_judge_for_each_document():
     by_runs = rw.compare(RUNS, HUMAN, judge=JUDGE)
     assert result.means[0].value == pytest.approx(by_runs.means[0].value, abs=1e-6)  # runs are in single precision
     assert result.means[0].high == pytest.approx(by_runs.means[0].high, abs=1e-6)
-    with pytest.raises(ValueError, match="the judge can add nothing: got 60"):
+    with refusal(what="every query has human labels, and the judge can add nothing", got="60"):
         rw.evaluate(NEW.ravel(), data.with_(judged=None), judge=GRADES.ravel())
-    with pytest.raises(ValueError, match="equal weight"):
+    with refusal(what="a judge goes with queries of equal weight, and sampled documents with runs"):
         rw.evaluate(NEW.ravel(), data.with_(weights=np.arange(1.0, N + 1)), judge=GRADES.ravel())
 
 
@@ -131,14 +132,12 @@ def test_few_labels_are_warned_of_and_settings_that_mean_nothing_refused():
     with pytest.warns(UserWarning, match="only 12 queries have human labels"):
         rw.evaluate(RUNS["new"], nested(LABELS, range(12)), judge=JUDGE)
     for settings in ({"test": "t"}, {"split": (0.5, 0.5)}):
-        with pytest.raises(ValueError, match="leave test and split out"):
+        with refusal(hint="pass judge=…; leave test and split out"):
             rw.compare(RUNS, HUMAN, judge=JUDGE, **settings)
-    with pytest.raises(ValueError, match="pass judge="):
-        rw.compare(RUNS, HUMAN, sampled="probability")  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="does not go with a policy"):
+    refuses(lambda: rw.compare(RUNS, HUMAN, sampled="probability"), hint="pass judge=…")  # type: ignore[call-overload]
+    with refusal(what="a judge does not go with a policy"):
         rw.evaluate(RUNS["new"], HUMAN, judge=JUDGE, policy="deterministic")  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="labelled queries that mine skips"):
-        rw.evaluate(RUNS["new"], HUMAN, mine, judge=JUDGE)
+    refuses(lambda: rw.evaluate(RUNS["new"], HUMAN, mine, judge=JUDGE), got="labelled queries that mine skips")
 
 
 def mine(scores, labels, offsets):
@@ -161,7 +160,7 @@ def test_a_difference_is_that_of_the_queries_whose_lists_differ_times_their_shar
     assert mean.fixed_error == pytest.approx(of_these.fixed_error / 3)
     assert mean.error**2 == pytest.approx((of_these.error / 3) ** 2 + of_these.value**2 * (1 / 3) * (2 / 3) / N)
     few = {q: row for q, row in human.items() if q != "q0"}
-    with pytest.raises(ValueError, match="10 queries whose lists differ: got 9 of 20 that differ by ndcg"):
+    with refusal(what="…10 queries whose lists differ", got="9 of 20 that differ by ndcg…"):
         rw.compare(systems, few, "ndcg@5", judge=JUDGE)
     (nothing,) = rw.compare({"a": systems["new"], "b": dict(systems["new"])}, human, judge=JUDGE).means
     assert (nothing.value, nothing.low, nothing.high, nothing.p) == (0.0, 0.0, 0.0, 1.0)
@@ -226,12 +225,12 @@ def test_copies_of_queries_are_found_and_count_as_one(ids):
     assert copied.error == pytest.approx(once.error, rel=0.1)
     assert copied.fixed_error == pytest.approx(once.fixed_error, rel=0.1)
     assert "120 queries have the documents and scores of another" in " ".join(repr(result).split())
-    with pytest.raises(ValueError, match="whose lists differ: got 9 of"):
+    with refusal(what="with a judge there must be human labels of at least 10 queries whose lists differ", got="9 of…"):
         rw.compare(runs, thrice(LABELS, range(0, 18, 2)), judge=thrice(GRADES))
 
 
 def test_sampled_documents_of_few_queries_that_differ_are_refused():
     old = np.where(np.arange(N)[:, None] < 9, OLD, NEW)
     judged = table(LABELS, "grade").with_columns(probability=1.0)
-    with pytest.raises(ValueError, match="at least 10 queries whose lists differ: got 9"):
+    with refusal(what="sampled documents must be of at least 10 queries whose lists differ", got="9…"):
         rw.compare({"old": nested(old), "new": nested(NEW)}, judged, "dcg@5", judge=JUDGE, sampled="probability")

@@ -17,6 +17,7 @@ from rankwise.cli.app import app
 from rankwise.experiments.results import Results
 from rankwise.experiments.verdicts import verdicts
 from tests import synthetic_results
+from tests.refusals import refusal
 
 SMALL: dict[str, Any] = {"quick": True, "jobs": 1, "trials": 2, "queries": 40, "data": ["synthetic(n_docs=15)"]}
 
@@ -70,7 +71,7 @@ def test_the_same_results_make_the_same_bytes_also_once_read(found, tmp_path):
 
 
 def test_results_without_trials_are_not_packed(found, tmp_path):
-    with pytest.raises(ValueError, match=r"there are no trials to pack: got 2021-table1\. Hint: run the experiment"):
+    with refusal(what="there are no trials to pack", got="2021-table1", hint="run the experiment…"):
         replace(found, queries=found.queries.head(0)).pack(tmp_path / "all.zip")
     assert not list(tmp_path.iterdir())
 
@@ -99,7 +100,7 @@ def test_a_flipped_bit_is_found_and_the_file_named(found, tmp_path):
 @pytest.mark.parametrize("content", [b"", b"half", b"PK\x05\x06" + b"\0" * 18], ids=["empty", "other", "no parts"])
 def test_what_is_no_pack_is_refused(tmp_path, content):
     (tmp_path / "x.zip").write_bytes(content)
-    with pytest.raises(ValueError, match=r"cannot read a file of results: got .* at .*x\.zip\. Hint: get the file"):
+    with refusal(what="cannot read a file of results", where="…x.zip", hint="get the file…"):
         Results.read(tmp_path / "x.zip")
 
 
@@ -122,5 +123,5 @@ def test_parts_with_other_content_are_refused(found, tmp_path):
     for name, content in wrong:
         path = found.pack(tmp_path / "all.zip")
         replaced(path, name, content)
-        with pytest.raises(ValueError, match=r"cannot read a file of results: got .* at .*all\.zip\. Hint: get the"):
+        with refusal(what="cannot read a file of results", where="…all.zip", hint="get the…"):
             Results.read(path)

@@ -37,6 +37,7 @@ from rankwise.papers import claims as paper_claims
 from rankwise.papers.claims import PAPERS, Claim, claims, figures
 from tests import shared
 from tests.processes import HANG, wait_until
+from tests.refusals import refusal, refuses
 
 DATA = "synthetic(n_queries=30, n_features=8, n_docs=12)"
 TINY = f"""
@@ -156,13 +157,10 @@ def test_a_wrong_description_is_refused_in_words(text, words):
 def test_files_that_are_no_text_or_too_large(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_bytes(b'title = "a"\nclaim = "\xff"\n')
-    with pytest.raises(
-        ValueError, match=r"must be UTF-8 text: got the byte 0xff at line 2 of .*mine\.toml. Hint: save"
-    ):
+    with refusal(what="…must be UTF-8 text", got="the byte 0xff", where="line 2 of …mine.toml", hint="save…"):
         find_spec(str(path))
     path.write_bytes(b"#" * (2**20 + 1))
-    with pytest.raises(ValueError, match=r"may have 1048576 bytes at most: got more at .*mine\.toml"):
-        find_spec(str(path))
+    refuses(lambda: find_spec(str(path)), what="…may have 1048576 bytes at most", got="more", where="…mine.toml")
     path.write_bytes(b'\xef\xbb\xbftitle = "a"\r\n[methods]\r\na = "xendcg"\r\n')  # as some editors save it
     assert find_spec(str(path)).title == "a"
 
@@ -218,7 +216,7 @@ def test_an_experiment_names_its_baseline(baseline):
 
 @pytest.mark.parametrize("baseline", ["c", {"b": "c"}, {"c": "a"}])
 def test_a_baseline_that_is_no_method_is_refused(baseline):
-    with pytest.raises(ValueError, match="unknown baseline: got 'c'"):
+    with refusal(what="unknown baseline", got="'c'"):
         Spec(name="x", methods={"a": "lightgbm", "b": "lightgbm(xendcg)"}, baseline=baseline)
 
 
@@ -326,12 +324,12 @@ def test_treatments_leave_the_test_data_alone_and_the_validation_data_unless_ask
     for part, old in zip(TREATMENTS["binarize"](parts, Draw(1.0, spec, 1)), parts, strict=True):
         assert part.labels.tolist() == (old.labels >= 1).tolist()
     assert TREATMENTS["binarize"](parts, Draw(0.0, spec, 1)) == parts
-    with pytest.raises(ValueError, match=r"the levels of binarize are 0 \(graded\) and 1 \(binary\): got 0.5"):
+    with refusal(what="the levels of binarize are 0 (graded) and 1 (binary)", got="0.5"):
         TREATMENTS["binarize"](parts, Draw(0.5, spec, 1))
 
 
 def test_two_data_sets_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="two data sets have the same name: got synthetic"):
+    with refusal(what="two data sets have the same name", got="synthetic"):
         cells_of(tiny(data=(DATA, "synthetic(n_queries=20)")))
 
 
@@ -402,15 +400,15 @@ def test_method_may_be_a_bag(tmp_path):
     found = results.queries.filter(method="bag")["ndcg@5"].to_numpy()
     np.testing.assert_allclose(found, rw.evaluate(bag, test, "ndcg@5")["ndcg@5"], atol=1e-12)
     assert spec.digest("bag", "x", 0.0, "") != spec.digest("one", "x", 0.0, "")
-    with pytest.raises(ValueError, match="rankers of trees or nets"):
+    with refusal(what="a bag is made of rankers of trees or nets, or of one's own"):
         read_method("bagged(factorization(softmax_ce))")
-    with pytest.raises(ValueError, match="best out of fold: got early_stopping = false"):
+    with refusal(what="a bag keeps the round that is best out of fold", got="early_stopping = false"):
         dataclasses.replace(spec, early_stopping=False)
     assert spec.changed({"methods": {"bag": "bagged"}}).digest("bag", "x", 0.0, "") == spec.changed(
         {"methods": {"bag": "bagged(lightgbm(lambdarank), folds=5, repeats=1)"}}
     ).digest("bag", "x", 0.0, "")
     for other in ("ease", "auto(minutes=1)", "feature(0)"):
-        with pytest.raises(ValueError, match="unknown ranker of an experiment"):
+        with refusal(what="unknown ranker of an experiment"):
             read_method(other)
 
 
@@ -433,14 +431,11 @@ def test_method_may_be_a_blend(tmp_path):
     np.testing.assert_allclose(found, rw.evaluate(blend, test, "ndcg@5")["ndcg@5"], atol=1e-12)
     assert [one.name for one in read_method(text).singles()] == ["lightgbm", "lightgbm"]
     assert read_method("blended(neural, column(feature=bm25))").members[1] == "bm25"
-    with pytest.raises(ValueError, match="bags of them, and features: got factorization"):
+    with refusal(what="a blend is made of rankers of trees or nets, bags of them, and features", got="factorization"):
         read_method("blended(factorization)")
-    with pytest.raises(ValueError, match="must have its folds"):
-        read_method("blended(bagged(xendcg, folds=3))")
-    with pytest.raises(ValueError, match="member of a blend"):
-        read_method("column(0)")
-    with pytest.raises(ValueError, match="parameters of a blend are not tuned"):
-        dataclasses.replace(spec, tune_trials=2)
+    refuses(lambda: read_method("blended(bagged(xendcg, folds=3))"), what="bags of a blend must have its folds")
+    refuses(lambda: read_method("column(0)"), what="a feature is a member of a blend")
+    refuses(lambda: dataclasses.replace(spec, tune_trials=2), what="parameters of a blend are not tuned")
 
 
 def test_contributions_of_the_first_trial_add_up_to_its_scores(done):
@@ -534,9 +529,9 @@ def test_a_folder_of_another_experiment_is_refused_before_any_work(tmp_path, mon
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     monkeypatch.setattr(engine, "cells_of", lambda *_, **__: pytest.fail("planned first"))
     for begin in (go, engine.begin, lambda spec, folder: rw.lab.reproduce(spec, folder, jobs=1)):
-        with pytest.raises(ValueError, match=r"another experiment \(name differs\): got 'other', and 'tiny' in .*tiny"):
+        with refusal(what="…another experiment (name differs)", got="'other', and 'tiny' in…", where="…tiny"):
             begin(tiny().changed({"name": "other"}), tmp_path / "tiny")
-        with pytest.raises(ValueError, match="the folder holds other files: got .*mine. Hint: choose another folder"):
+        with refusal(what="the folder holds other files", got="…mine", hint="choose another folder"):
             begin(tiny(), tmp_path / "mine")
     with pytest.raises(NotADirectoryError, match="notes.txt is no folder"):
         go(tiny(), tmp_path / "mine" / "notes.txt")
@@ -548,9 +543,9 @@ def test_what_is_wrong_with_data_names_them(tmp_path):
     for name, text in {"a": "1 qid:1 1:2\n0 qid:1 1:3\n", "b": "1 qid:1 1:2\n"}.items():
         (tmp_path / f"{name}.txt").write_text(text)
     (tmp_path / "mine.toml").write_text('train = "a.txt"\ntest = "b.txt"\nn_features = 1\n')
-    with pytest.raises(ValueError, match=r"^[^:]*mine\.toml: query ids must all be different: got 1 again"):
+    with refusal(about="…mine.toml", what="query ids must all be different", got="1 again"):
         go(tiny(data=(str(tmp_path / "mine.toml"),)), tmp_path / "results")
-    with pytest.raises(ValueError, match=r"b\.txt: every part of a split needs at least one query"):
+    with refusal(got="…b.txt: every part of a split needs at least one query…"):
         go(tiny(trials=1, data=(str(tmp_path / "b.txt"),)), tmp_path / "others")
 
 
@@ -591,8 +586,7 @@ def test_trials_are_found_again_without_the_description(tmp_path, monkeypatch):
 
 def test_a_trial_that_cannot_be_trained_does_not_stop_the_others(tmp_path):
     spec = tiny(trials=2, methods={"bad": "lightgbm(xendcg, boosting=rf)", "good": "lightgbm(xendcg)"})
-    with pytest.raises(ValueError, match=r"2 of 4 trials failed; the others are kept: got first bad on synthetic"):
-        go(spec, tmp_path)
+    refuses(lambda: go(spec, tmp_path), what="2 of 4 trials failed; the others are kept", got="first bad on synthetic…")
     assert Results.read(tmp_path).queries["method"].unique().to_list() == ["good"]
 
 
@@ -642,24 +636,15 @@ def test_a_damaged_file_and_a_foreign_folder_are_named(done, tmp_path):
     (tmp_path / "trials").mkdir()
     for content in (b"", b"half", b"PAR1" * 5):
         (tmp_path / "trials" / "a.parquet").write_bytes(content)
-        with pytest.raises(
-            ValueError, match=r"cannot read a file of results: got .* at .*a\.parquet. Hint: delete a\."
-        ):
-            store.read(["a"])
+        refuses(lambda: store.read(["a"]), what="cannot read a file of results", where="…a.parquet", hint="delete a.…")
     pl.DataFrame({"other": [1]}).write_parquet(tmp_path / "trials" / "a.parquet")
-    with pytest.raises(ValueError, match=r"cannot read a file of results: got .* at .*a\.parquet. Hint: delete a\."):
-        store.read(["a"])
-    with pytest.raises(ValueError, match="not a folder of results"):
-        Results.read(tmp_path)
+    refuses(lambda: store.read(["a"]), what="cannot read a file of results", where="…a.parquet", hint="delete a.…")
+    refuses(lambda: Results.read(tmp_path), what="not a folder of results")
     for text in ("{", "[]", "{}", '{"spec": {"name": 3}, "about": {}, "files": []}', "[" * 100_000, "\ud800"):
         (tmp_path / "experiment.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-        with pytest.raises(
-            ValueError, match=r"description of an experiment is damaged: .*experiment.json. Hint: delete"
-        ):
+        with refusal(what="the description of an experiment is damaged", where="…experiment.json", hint="delete…"):
             Results.read(tmp_path)
-        with pytest.raises(
-            ValueError, match=r"description of an experiment is damaged: .*experiment.json. Hint: delete"
-        ):
+        with refusal(what="the description of an experiment is damaged", where="…experiment.json", hint="delete…"):
             go(tiny(), tmp_path)
     name = json.loads((done / "experiment.json").read_text())["files"][0]
     about = Store(done).about(name)
@@ -764,8 +749,7 @@ def test_claims_follow_from_figures_and_from_words():
         note="Curves without published numbers; the text says that all differences are significant "
         "(alpha .01, 20 trials).",
     )
-    with pytest.raises(ValueError, match="unknown table or figure of bruch2019: got 'table2'"):
-        claims("bruch2019.table2")
+    refuses(lambda: claims("bruch2019.table2"), what="unknown table or figure of bruch2019", got="'table2'")
     assert len(PAPERS) == 5
 
 

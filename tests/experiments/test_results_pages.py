@@ -19,6 +19,7 @@ from rankwise.experiments.verdicts import verdicts
 from rankwise.papers.claims import PAPERS
 from rankwise.statistics import tables
 from tests import tiers
+from tests.refusals import refusal, refuses
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "results"
@@ -318,9 +319,9 @@ def test_blocks_without_results_are_kept_and_broken_markers_refused(filler, resu
     text = block("means", "2024-figure3-at10")
     assert filler.filled(folders, text, "page.md") == text
     assert "page.md: no results of 2024-figure3-at10" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="needs its"):
+    with refusal(what="every <!-- … :begin --> needs its <!-- … :end -->"):
         filler.filled(folders, "<!-- means 2021-table1:begin -->", "page.md")
-    with pytest.raises(ValueError, match="unknown block: got 'maens'"):
+    with refusal(what="unknown block", got="'maens'"):
         filler.filled(folders, block("maens", "2021-table1"), "page.md")
 
 
@@ -343,8 +344,7 @@ def test_what_has_no_results_says_so_where_all_results_are_there(filler, blocks,
     assert "| [`2024-figure3-at5`](a.md) | – | not computed yet |" in statements
     assert blocks.recipe_of("2019-table1-50").name == "2019-table1"
     assert blocks.recipe_of("2019-table1-fold1").name == "2019-table1-fold1"
-    with pytest.raises(ValueError, match="unknown experiment: got '2019-table12'"):
-        blocks.recipe_of("2019-table12")
+    refuses(lambda: blocks.recipe_of("2019-table12"), what="unknown experiment", got="'2019-table12'")
 
 
 def test_figures_are_copied_with_their_words(filler, tmp_path):

@@ -12,6 +12,7 @@ import rankwise as rw
 from rankwise.judging import anytime_test, traffic
 from rankwise.judging.interleave import A, B, TwoLists, merge
 from tests.cli.running import run
+from tests.refusals import refusal, refuses
 
 THETA = np.array([1.0, 0.6, 0.4, 0.3])
 RELEVANCE = dict(zip("wxyz", (0.9, 0.5, 0.3, 0.1), strict=True))
@@ -196,7 +197,7 @@ def test_traffic_is_what_simulated_experiments_take():
     assert 0.75 < np.mean(decided) < 0.95  # early crossings add to the power at the last unit
     assert traffic(0.05, ties=0.5) > 3 * units
     assert traffic(-0.1, ties=0.5) == units
-    with pytest.raises(ValueError, match="the effect must be above 0 and below 1 − ties: got 0.6 with ties of 0.5"):
+    with refusal(what="the effect must be above 0 and below 1 − ties", got="0.6 with ties of 0.5"):
         traffic(0.6, ties=0.5)
 
 
@@ -354,8 +355,7 @@ def test_refusals():
     added_up = rw.clicks.read(
         frame.drop("team"), query="query", document="document", impression="key", position="position", clicked="clicked"
     )
-    with pytest.raises(ValueError, match="a log that added impressions up"):
-        rw.judging.interleaving(added_up, a, b)
+    refuses(lambda: rw.judging.interleaving(added_up, a, b), got="a log that added impressions up")
 
 
 def test_the_command(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 import rankwise as rw
 from rankwise.judging.plan import systematic
 from tests.evaluation.test_judged import GRADES, HUMAN, JUDGE, LABELS, NEW, OLD, RUNS, N, nested, table
+from tests.refusals import refusal
 
 KEYS = ["query", "document"]
 TRUTH = table(LABELS, "grade")
@@ -41,7 +42,7 @@ def test_documents_that_all_systems_rank_alike_are_never_drawn():
     swapped[:, [10, 11]] = swapped[:, [11, 10]]  # beyond the cutoff
     plan = rw.judging.plan({"a": nested(scores), "b": nested(swapped)}, judge=JUDGE, judgements=500, metric="dcg@10")
     assert set(plan.to_frame()["document"]) == {"d2", "d3"}
-    with pytest.raises(ValueError, match="no document to judge"):
+    with refusal(what="there is no document to judge: the systems rank all alike, or all are judged"):
         rw.judging.plan({"a": nested(scores), "b": nested(scores)}, judge=JUDGE)
 
 
@@ -99,7 +100,7 @@ def test_files_keep_ids_and_probabilities(tmp_path):
     path = plan.write(tmp_path / "plan.csv")
     with pytest.raises(FileExistsError):
         plan.write(path)
-    with pytest.raises(ValueError, match="80 of 80 without a grade"):
+    with refusal(got="80 of 80 without a grade"):
         rw.compare(systems, path, "dcg@5", judge=judge, sampled="probability")
     filled = plan.to_frame().with_columns(grade=pl.lit(1))
     expected = rw.compare(systems, filled, "dcg@5", judge=judge, sampled="probability")
@@ -110,16 +111,16 @@ def test_files_keep_ids_and_probabilities(tmp_path):
 
 def test_samples_without_probabilities_or_for_other_metrics_are_refused():
     frame = judged(rw.judging.plan(RUNS, judge=JUDGE, judgements=200, metric="dcg@5"))
-    with pytest.raises(ValueError, match="needs the probability with which each was drawn"):
+    with refusal(what="the table of judged documents needs the probability with which each was drawn"):
         rw.compare(RUNS, HUMAN, "dcg@5", judge=JUDGE, sampled="probability")
-    with pytest.raises(ValueError, match="above 0 and at most 1: got 200"):
+    with refusal(what="probabilities must be above 0 and at most 1", got="200…"):
         rw.compare(RUNS, frame.with_columns(probability=0.0), "dcg@5", judge=JUDGE, sampled="probability")
-    with pytest.raises(ValueError, match="ap.* is not a sum over documents"):
+    with refusal(what="ap…is not a sum over documents…"):
         rw.compare(RUNS, frame, "ap", judge=JUDGE, sampled="probability")
     other = {"old": nested(-OLD), "new": nested(-NEW)}  # other documents at the top
-    with pytest.raises(ValueError, match="no sample of those that these systems rank differently"):
+    with refusal(what="the judged documents are no sample of those that these systems rank differently"):
         rw.compare(other, frame, "dcg@5", judge=JUDGE, sampled="probability")
-    with pytest.raises(ValueError, match="at least two systems"):
+    with refusal(what="a plan needs at least two systems by name"):
         rw.judging.plan({"new": nested(NEW)}, judge=JUDGE)
 
 

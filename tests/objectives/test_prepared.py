@@ -11,6 +11,7 @@ import pytest
 
 import rankwise as rw
 from tests.objectives.test_objectives import ALL, IDS, OFFSETS, SIZES, example, stream
+from tests.refusals import refusal, refuses
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -70,7 +71,7 @@ def test_threads_may_share_it(text):
 
 def test_the_number_of_scores_is_checked():
     prepared = rw.objectives.ListNet().prepare([1, 0, 1], [0, 2, 3])
-    with pytest.raises(ValueError, match=r"scores must be one number per document: got shape \(2,\).* for 3 documents"):
+    with refusal(what="scores must be one number per document", got="shape (2,) of float64 for 3 documents"):
         prepared([1.0, 2.0])
 
 
@@ -152,24 +153,23 @@ def test_functions_are_objectives(function):
 
 @pytest.mark.parametrize("returned", [None, 3.0, ([1.0],), np.zeros(2), ([1.0, 2.0], [1.0]), (["a", "b"], ["c", "d"])])
 def test_wrong_results_of_a_function_are_errors(returned):
-    with pytest.raises(ValueError, match=r"did not return derivatives: got .*\(gradient, hessian\)"):
+    with refusal(what="the objective <lambda> did not return derivatives", hint="…(gradient, hessian)…"):
         rw.objective(lambda scores, labels, offsets: returned)([0.0, 1.0], [0, 1], [0, 2])
 
 
 @pytest.mark.parametrize("thing", [5, None, rw.objectives.ListNet, [squares]])
 def test_only_objectives_are_objectives(thing):
-    with pytest.raises(ValueError, match="an objective is an object, an expression or a function"):
-        rw.objective(thing)
+    refuses(lambda: rw.objective(thing), what="an objective is an object, an expression or a function")
 
 
 def test_a_function_without_a_value_is_no_loss_of_torch():
     torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError, match=r"squares returns no value.*\(value, gradient, hessian\)"):
+    with refusal(what="squares returns no value, which a loss needs", hint="…(value, gradient, hessian)"):
         rw.torch_loss(squares)(torch.zeros(3), [0, 1, 1], [0, 2, 3])
 
 
 def test_unknown_columns_of_a_function_are_rejected():
-    with pytest.raises(ValueError, match="squares takes no document_weights"):
+    with refusal(what="squares takes no document_weights"):
         rw.objective(squares)([0.0, 1.0], [0, 1], [0, 2], document_weights=[1.0, 2.0])
 
     def weighing(scores, labels, offsets, stream=None, document_weights=None):

@@ -10,6 +10,7 @@ import rankwise as rw
 from rankwise.data.frames import to_frame
 from rankwise.metrics.exposure import group_shares
 from tests.cli.running import refused, run
+from tests.refusals import refusal
 
 RANKERS: dict[str, dict[str, Any]] = {
     "LightGBMRanker": {"rounds": 60, "leaves": 8, "min_documents": 5, "learning_rate": 0.3},
@@ -68,7 +69,7 @@ def test_models_save_and_load_and_need_no_groups_to_predict(data: rw.RankingData
 
 def test_data_without_groups_are_refused_with_a_hint(data: rw.RankingDataset, tmp_path: Path):
     for name in ("LightGBMRanker", "NeuralRanker"):
-        with pytest.raises(ValueError, match="fair needs the group of every document: .* Hint: set groups="):
+        with refusal(what="fair needs the group of every document", hint="set groups=…"):
             fitted(name, "fair(plrank)", data.with_(groups=None))
     rw.data.write_parquet(data.with_(groups=None), tmp_path / "train.parquet")
     message = refused("train", tmp_path / "train.parquet", "--objective", "fair(plrank)", "-o", tmp_path / "model")

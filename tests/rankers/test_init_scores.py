@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from tests.refusals import refusal
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "LightGBMRanker": {"rounds": 15, "leaves": 6, "learning_rate": 0.2},
@@ -80,7 +81,7 @@ def test_an_interrupted_training_resumes_bit_for_bit(name: str, parts: Any, tmp_
     ranker(name, **more | {unit: 4}).fit(train, valid)
     resumed = ranker(name, **more).fit(train, valid, resume=True)
     np.testing.assert_array_equal(resumed.predict(valid), ranker(name).fit(train, valid).predict(valid))
-    with pytest.raises(ValueError, match="train differs"):
+    with refusal(what="the checkpoint belongs to another training (data: train differs)"):
         ranker(name, **more).fit(train.with_(init_scores=train.init_scores[::-1]), valid, resume=True)
 
 
@@ -102,9 +103,9 @@ def test_an_older_model_is_continued_where_it_had_them_too(parts: Any):
     both = ranker("LightGBMRanker", rounds=30).fit(train)
     np.testing.assert_allclose(more.predict(valid), both.predict(valid), atol=1e-6)
     plain = train.with_(init_scores=None)
-    with pytest.raises(ValueError, match="trained from init_scores"):
+    with refusal(what="the model was trained from init_scores, and adds those of the documents that it scores"):
         ranker("LightGBMRanker").fit(plain, init_model=older)
-    with pytest.raises(ValueError, match="starts from init_scores or from init_model: got both"):
+    with refusal(what="training starts from init_scores or from init_model", got="both"):
         ranker("LightGBMRanker").fit(train, init_model=ranker("LightGBMRanker").fit(plain))
 
 
@@ -120,12 +121,12 @@ def test_what_lacks_the_column_or_cannot_add_it_is_rejected(parts: Any, tmp_path
         with pytest.raises(ValueError, match=missing):
             model.predict(data)
     for use in (model.scorer, lambda: model.explain(valid), lambda: rw.export(model, tmp_path / "m.json", "vespa")):
-        with pytest.raises(ValueError, match="know features alone: got a model that adds init_scores"):
+        with refusal(what="…know features alone", got="a model that adds init_scores"):
             use()
-    with pytest.raises(ValueError, match="objectives of lightgbm itself do not start from init_scores"):
+    with refusal(what="objectives of lightgbm itself do not start from init_scores"):
         ranker("LightGBMRanker", "native:lambdarank").fit(train)
     for other in (rw.blended([ranker("LightGBMRanker")], folds=2), rw.AutoRanker(max_recipes=1)):
-        with pytest.raises(ValueError, match="cannot start from init_scores"):
+        with refusal(what="…cannot start from init_scores"):
             other.fit(train)
 
 

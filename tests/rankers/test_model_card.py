@@ -11,6 +11,7 @@ from rankwise.models import model_card, storage
 from rankwise.rankers.training.resume import fingerprint
 from rankwise.rankers.training.run import remember
 from rankwise.rankers.training.settings import TrainingData
+from tests.refusals import refusal, refuses
 
 
 @pytest.fixture(scope="module")
@@ -171,10 +172,9 @@ def test_data_on_disk_are_not_read_again_for_a_digest(data, tmp_path):
 
 def test_what_is_no_evaluation_is_rejected(model):
     wrong: Any = 0.75
-    with pytest.raises(ValueError, match=r"a card shows evaluations: got float. Hint: pass rw.evaluate\(model, data\)"):
+    with refusal(what="a card shows evaluations", got="float", hint="pass rw.evaluate(model, data)…"):
         model.card(wrong)
 
 
 def test_an_untrained_ranker_has_no_card():
-    with pytest.raises(ValueError, match="not trained yet"):
-        rw.LightGBMRanker().card()
+    refuses(lambda: rw.LightGBMRanker().card(), what="this LightGBMRanker is not trained yet")

@@ -9,6 +9,7 @@ import pytest
 
 import rankwise as rw
 from tests.cli.running import run
+from tests.refusals import refusal, refuses
 
 QUERIES = ["b", "a", "c", "b", "a", "b", "c"]
 SORTED = [1, 4, 0, 3, 5, 2, 6]  # the rows of a, of b, of c
@@ -86,9 +87,8 @@ def test_a_sorted_data_set_knows_its_rows_and_scoring_it_warns(model, table):
             score(data)
     part = data.take([2, 0])
     assert part.unsorted(part.qids()).tolist() == ["a", "c", "a", "c"]
-    with pytest.raises(ValueError, match="values must be one for each document: got shape"):
-        data.unsorted([1.0])
-    with pytest.raises(ValueError, match="rows must be the number of a row for each document"):
+    refuses(lambda: data.unsorted([1.0]), what="values must be one for each document", got="shape…")
+    with refusal(what="rows must be the number of a row for each document, from 0 and all different"):
         data.with_(rows=[0] * 7)
 
 
@@ -115,11 +115,10 @@ def test_what_needs_no_order_of_the_table_does_not_warn(model, log):
 
 def test_errors_of_sorted_rows_name_the_row_and_the_line_of_the_file(tmp_path, table):
     wrong = table.with_columns(label=pl.Series([0, 1, -2, 1, 0, 2, 1]))
-    with pytest.raises(ValueError, match=r"labels must be at least 0: got -2 at row 2 \(query 'c'\)"):
+    with refusal(what="labels must be at least 0", got="-2", where="row 2 (query 'c')"):
         rw.RankingDataset.from_frame(wrong, sort=True)
     wrong.write_csv(tmp_path / "rows.csv")
-    with pytest.raises(ValueError, match=r"got -2 at line 4 \(query 'c'\)"):
-        rw.read_csv(tmp_path / "rows.csv", sort=True)
+    refuses(lambda: rw.read_csv(tmp_path / "rows.csv", sort=True), got="-2", where="line 4 (query 'c')")
 
 
 @pytest.mark.parametrize("further", [(), ("--read", "sort=true")])

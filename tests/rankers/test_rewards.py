@@ -10,6 +10,7 @@ import pytest
 import rankwise as rw
 from rankwise.data.frames import to_frame
 from rankwise.rankers.training.resume import fingerprint
+from tests.refusals import refusal
 
 TREES: dict[str, Any] = {"rounds": 4, "leaves": 4, "min_documents": 3, "threads": 1, "learning_rate": 0.3}
 
@@ -83,7 +84,7 @@ def test_a_function_of_ones_own_may_read_rewards(parts):
 )
 def test_objectives_that_learn_from_labels_say_what_to_do(parts, objective):
     train, valid = parts
-    with pytest.raises(ValueError, match=r"does not learn from document_rewards.*train plrank.*labels='regression'"):
+    with refusal(what="…does not learn from document_rewards…", hint="train plrank…labels='regression'…"):
         rw.LightGBMRanker(objective, **TREES).fit(train, valid)
 
 
@@ -133,5 +134,5 @@ def test_the_column_is_read_written_and_identified(parts, tmp_path: Path):
     np.testing.assert_array_equal(again.document_rewards, train.document_rewards)
     turned = train.with_(document_rewards=-train.document_rewards)
     assert len({fingerprint(one) for one in (train, turned, train.with_(document_rewards=None))}) == 3
-    with pytest.raises(ValueError, match="document rewards must be finite: got inf at row 1 "):
+    with refusal(what="document rewards must be finite", got="inf", where="row 1 (query 0)"):
         train.with_(document_rewards=np.r_[0.0, np.inf, np.zeros(train.n_docs - 2)])

@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import rankwise as rw
 from tests.processes import HANG
+from tests.refusals import refusal, refuses
 
 
 @pytest.fixture(scope="module")
@@ -120,13 +121,12 @@ def test_weights_are_routed_when_asked_for(arrays, routing):
     params = {"qid": qids, "groups": qids, "sample_weight": weights}
     found = cross_val_score(one, features, labels, cv=GroupKFold(3), params=params)
     assert not np.allclose(found, by_hand(arrays))
-    with pytest.raises(ValueError, match="unknown column for fit: got 'weight'"):
-        ranker().set_fit_request(weight=True)
+    refuses(lambda: ranker().set_fit_request(weight=True), what="unknown column for fit", got="'weight'")
 
 
 def test_without_routing_the_error_says_what_to_do(arrays):
     features, labels, qids = arrays
-    with pytest.raises(ValueError, match=r"either qid or group.*enable_metadata_routing=True"):
+    with refusal(what="either qid or group…", hint="…enable_metadata_routing=True…"):
         ranker().fit(features, labels, qid=qids).score(features, labels)
 
 
@@ -187,7 +187,7 @@ def test_without_routing_a_scoring_of_ones_own_and_tables_that_hold_query_ids_ar
 def test_the_hint_for_permutation_importance_works(arrays):
     features, labels, qids = arrays
     model = ranker().fit(features, labels, qid=qids)
-    with pytest.raises(ValueError, match=r"scoring=lambda ranker, X, y: ranker\.score\(X, y, qid=qid\)"):
+    with refusal(hint="…scoring=lambda ranker, X, y: ranker.score(X, y, qid=qid)…"):
         permutation_importance(model, features, labels)
     found = permutation_importance(
         model, features, labels, scoring=lambda ranker, X, y: ranker.score(X, y, qid=qids), n_repeats=2, random_state=0
@@ -210,7 +210,7 @@ def test_attributes_and_tags(data, arrays):
     assert named.feature_importances_.shape == (8,)
     assert named.feature_importances_.sum() == pytest.approx(1.0)
     assert get_tags(named).input_tags.allow_nan
-    with pytest.raises(ValueError, match="not trained yet"):
+    with refusal(what="this LightGBMRanker is not trained yet"):
         _ = ranker().feature_importances_
 
 

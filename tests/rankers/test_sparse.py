@@ -12,6 +12,7 @@ from scipy import sparse
 
 import rankwise as rw
 from rankwise.rankers.training.resume import fingerprint
+from tests.refusals import refusal, refuses
 
 TREES: dict[str, dict[str, Any]] = {
     "LightGBMRanker": {"leaves": 7, "min_documents": 3},
@@ -79,8 +80,7 @@ def test_fit_takes_a_sparse_matrix_and_columns_go_by_their_names(dense: rw.Ranki
     named = rw.LightGBMRanker(**about).fit(sparsely(dense).with_(feature_names=names))
     turned = dense.with_(features=sparse.csr_array(dense.features[:, ::-1]), feature_names=names[::-1])
     np.testing.assert_array_equal(named.predict(turned), named.predict(dense.features))
-    with pytest.raises(ValueError, match="was trained on 12 features"):
-        plain.predict(matrix[:, :5])
+    refuses(lambda: plain.predict(matrix[:, :5]), what="the model was trained on 12 features")
 
 
 def test_evaluate_compare_and_cross_validate(dense: rw.RankingDataset):
@@ -112,7 +112,7 @@ def test_checkpoints_know_the_data_by_what_is_stored(dense: rw.RankingDataset, t
 
 def test_features_that_tell_nothing_apart_are_named_as_the_reason():
     for same in (sparse.csr_array((40, 3)), sparse.csr_array(np.ones((40, 3)))):
-        with pytest.raises(rw.errors.NothingLearnedError, match="the same for every document"):
+        with refusal(rw.errors.NothingLearnedError, got="features that are the same for every document"):
             rw.LightGBMRanker(threads=1).fit(same, np.arange(40) % 2, group=[10] * 4)
 
 
@@ -128,10 +128,8 @@ def test_a_matrix_that_could_not_be_dense_trains_in_lightgbm_and_travels():
     train, valid = rw.split(data, (0.9, 0.1))
     model = rw.LightGBMRanker(rounds=2, leaves=4, threads=1).fit(train, valid)
     assert model.predict(valid).shape == (valid.n_docs,)
-    with pytest.raises(ValueError, match="explain fewer documents at a time"):
-        model.explain(valid)
+    refuses(lambda: model.explain(valid), hint="explain fewer documents at a time, data.take([0])")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown * (1 if sys.platform == "darwin" else 1024) < n * width / 4  # 40 GB as float32
     assert pickle.loads(pickle.dumps(valid)).is_sparse  # noqa: S301 (our own)
-    with pytest.raises(ValueError, match="LightGBMRanker or CatBoostRanker"):
-        rw.XGBoostRanker(rounds=1, threads=1).fit(data)
+    refuses(lambda: rw.XGBoostRanker(rounds=1, threads=1).fit(data), hint="…LightGBMRanker or CatBoostRanker…")

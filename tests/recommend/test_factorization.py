@@ -14,6 +14,7 @@ import rankwise as rw
 from rankwise.models.nets.weights import snapshot
 from tests import shared, tiers
 from tests.rankers.test_contract import EVERY_OBJECTIVE, losses
+from tests.refusals import refusal, refuses
 
 SMALL: dict[str, Any] = {"factors": 4, "epochs": 6, "threads": 1, "device": "cpu", "batch_users": 8}
 
@@ -127,7 +128,7 @@ def test_exclusion_goes_by_ids(model, parts):
         assert np.array_equal(
             rw.recommend.evaluate_interactions(model, test, "ap", exclude=other)["ap"], expected["ap"]
         )
-    with pytest.raises(ValueError, match="both left out and to be found: got item 'item .*' of user 'user 00' in test"):
+    with refusal(what="…both left out and to be found", got="item 'item …' of user 'user 00' in test…"):
         rw.recommend.evaluate_interactions(model, test, exclude=test)
 
 
@@ -365,7 +366,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(parts, tmp_path: Pat
     assert same(resumed, whole)
     assert resumed.history_ == whole.history_
     fewer = rw.recommend.Interactions.from_frame(parts[0].to_frame()[1:], catalogue=parts[0].catalogue)
-    with pytest.raises(ValueError, match="checkpoint belongs to another training .data: train differs"):
+    with refusal(what="the checkpoint belongs to another training (data: train differs)"):
         rw.recommend.FactorizationRanker("stochastic(xendcg, samples=2)", **short).fit(fewer, parts[1], resume=True)
 
 
@@ -426,7 +427,7 @@ def test_a_model_is_continued_with_new_users_and_items(model, parts):
     columns = [longer.model_.items.tolist().index(item) for item in model.model_.items.tolist()]
     assert np.allclose(longer.model_.item_vectors[columns], model.model_.item_vectors, atol=1e-9)
     assert longer.recommend(["new"], cutoff=1)["item"][0] not in ("item 00", "item 99", "item 01")
-    with pytest.raises(ValueError, match="same factors and biases: got 4 factors without item_bias"):
+    with refusal(what="init_model must have the same factors and biases", got="4 factors without item_bias"):
         rw.recommend.FactorizationRanker(**settings | {"factors": 5}).fit(more, init_model=model)
 
 
@@ -438,12 +439,10 @@ def listed(user, items):
 
 def test_unknown_users_and_items(model, parts):
     lists, strange = listed("nobody", ["item 01", "item 00", "item 02"]), listed("user 03", ["item 01", "nothing"])
-    with pytest.raises(ValueError, match="not trained on this user: got 'nobody', one of 1 unknown. Hint: train with"):
+    with refusal(what="the model was not trained on this user", got="'nobody', one of 1 unknown", hint="train with…"):
         model.predict(lists)
-    with pytest.raises(ValueError, match="not trained on this item: got 'nothing'"):
-        model.predict(strange)
-    with pytest.raises(ValueError, match="not trained on this user: got 3"):
-        model.recommend([3])
+    refuses(lambda: model.predict(strange), what="the model was not trained on this item", got="'nothing'…")
+    refuses(lambda: model.recommend([3]), what="the model was not trained on this user", got="3…")
     vectors = model.model_
     try:
         model.set_params(unknown="mean")
@@ -475,41 +474,42 @@ def test_rankings_are_sampled_and_scores_taken(model, parts):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "fields"),
     [
-        ({"factors": 0}, "factors must be a whole number of at least 1: got 0"),
-        ({"initial": 0.0}, r"initial must be a number in \(0, inf\): got 0.0"),
-        ({"optimizer": "sgm"}, "unknown optimizer: got 'sgm'. Hint: did you mean 'sgd'"),
-        ({"optimizer": "sparse_adam", "weight_decay": 0.1}, "sparse_adam has no weight decay: got weight_decay=0.1"),
-        ({"unknown": "zero"}, "unknown way to treat unknown users and items: got 'zero'"),
-        ({"batch_users": 0}, "batch_users must be a whole number of at least 1"),
-        ({"negatives": -1}, "negatives .or 'all'. must be a whole number of at least 0"),
-        ({"device": "quantum"}, "torch cannot use the device: got 'quantum'"),
-        ({"metrics": "ndgc"}, "did you mean 'ndcg'"),
+        ({"factors": 0}, {"what": "factors must be a whole number of at least 1", "got": "0"}),
+        ({"initial": 0.0}, {"what": "initial must be a number in (0, inf)", "got": "0.0"}),
+        ({"optimizer": "sgm"}, {"what": "unknown optimizer", "got": "'sgm'", "hint": "did you mean 'sgd'"}),
+        (
+            {"optimizer": "sparse_adam", "weight_decay": 0.1},
+            {"what": "sparse_adam has no weight decay", "got": "weight_decay=0.1"},
+        ),
+        ({"unknown": "zero"}, {"what": "unknown way to treat unknown users and items", "got": "'zero'"}),
+        ({"batch_users": 0}, {"what": "batch_users must be a whole number of at least 1"}),
+        ({"negatives": -1}, {"what": "negatives (or 'all') must be a whole number of at least 0"}),
+        ({"device": "quantum"}, {"what": "torch cannot use the device", "got": "'quantum'…"}),
+        ({"metrics": "ndgc"}, {"hint": "did you mean 'ndcg'"}),
     ],
 )
-def test_wrong_settings_are_named(parts, settings, message):
-    with pytest.raises(ValueError, match=message):
-        rw.recommend.FactorizationRanker(**SMALL | settings).fit(parts[0])
+def test_wrong_settings_are_named(parts, settings, fields):
+    refuses(lambda: rw.recommend.FactorizationRanker(**SMALL | settings).fit(parts[0]), **fields)
 
 
 def test_wrong_data_is_named(parts, data, model):
     ranker = rw.recommend.FactorizationRanker(**SMALL)
-    with pytest.raises(ValueError, match="goes by the ids of users and items: got RankingDataset without them"):
+    with refusal(what="FactorizationRanker goes by the ids of users and items", got="RankingDataset without them"):
         ranker.fit(data)
-    with pytest.raises(ValueError, match="goes by the ids of users and items: got ndarray"):
+    with refusal(what="FactorizationRanker goes by the ids of users and items", got="ndarray"):
         ranker.fit(np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="goes by the ids of users and items: got Interactions. Hint: pass a Ranking"):
+    with refusal(what="…goes by the ids of users and items", got="Interactions", hint="pass a RankingDataset…"):
         model.predict(parts[0])
-    with pytest.raises(ValueError, match="drawn anew only from interactions: got lists that are made"):
+    with refusal(what="negatives can be drawn anew only from interactions", got="lists that are made"):
         rw.recommend.FactorizationRanker(resample=True, **SMALL).fit(parts[0].dataset(1))
-    with pytest.raises(ValueError, match="no user has a relevant item to learn from"):
+    with refusal(what="no user has a relevant item to learn from"):
         ranker.fit(rw.recommend.Interactions.from_frame(pl.DataFrame({"user": [1], "item": [1], "rating": [1.0]})))
-    with pytest.raises(ValueError, match="is not trained yet"):
-        ranker.recommend()
-    with pytest.raises(ValueError, match="its factors mean nothing one by one"):
+    refuses(ranker.recommend, what="this FactorizationRanker is not trained yet")
+    with refusal(what="a factorization has no features to explain scores by, and its factors mean nothing one by one"):
         model.explain(parts[0].dataset(1))
-    with pytest.raises(ValueError, match="has no such parameter: got 'factor'. Hint: did you mean 'factors'"):
+    with refusal(what="FactorizationRanker has no such parameter", got="'factor'", hint="did you mean 'factors'"):
         rw.recommend.FactorizationRanker(factor=3)
 
 
@@ -597,17 +597,19 @@ def test_the_whole_catalogue_repeats_and_continues(parts):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "fields"),
     [
-        ({"optimizer": "sparse_adam"}, "negatives='all' does not go with this optimizer: got 'sparse_adam'"),
-        ({"device": "cuda"}, "negatives='all' does not go with this device: got 'cuda'"),
-        ({"resample": True}, "negatives='all' does not go with this resample: got True"),
-        ({"regularization": -1.0}, "regularization must be a number in"),
+        (
+            {"optimizer": "sparse_adam"},
+            {"what": "negatives='all' does not go with this optimizer", "got": "'sparse_adam'"},
+        ),
+        ({"device": "cuda"}, {"what": "negatives='all' does not go with this device", "got": "'cuda'"}),
+        ({"resample": True}, {"what": "negatives='all' does not go with this resample", "got": "True"}),
+        ({"regularization": -1.0}, {"what": "regularization must be a number in [0, inf)"}),
     ],
 )
-def test_what_does_not_go_with_the_whole_catalogue_is_named(parts, settings, message):
-    with pytest.raises(ValueError, match=message):
-        rw.recommend.FactorizationRanker(**SMALL | {"negatives": "all"} | settings).fit(parts[0])
+def test_what_does_not_go_with_the_whole_catalogue_is_named(parts, settings, fields):
+    refuses(lambda: rw.recommend.FactorizationRanker(**SMALL | {"negatives": "all"} | settings).fit(parts[0]), **fields)
 
 
 @pytest.mark.parametrize("negatives", [2, "all"])

@@ -8,6 +8,7 @@ import torch
 
 from rankwise.rerank.batches import TOKEN_BUDGET, MiniBatchSize, mini_batches, prefetch
 from rankwise.threads import thread_count, use_threads
+from tests.refusals import refusal, refuses
 
 
 @pytest.mark.parametrize("settings", [{}, {"token_budget": 100}, {"token_budget": 1}, {"mini_batch_size": 7}])
@@ -26,10 +27,9 @@ def test_every_pair_is_in_one_mini_batch_and_each_keeps_to_its_size(settings):
 
 def test_a_size_is_set_once_and_has_a_default():
     assert MiniBatchSize().token_budget == TOKEN_BUDGET
-    with pytest.raises(ValueError, match="one size.*token_budget=5 and mini_batch_size=6"):
-        MiniBatchSize(5, 6)
+    refuses(lambda: MiniBatchSize(5, 6), what="a mini-batch has one size", got="token_budget=5 and mini_batch_size=6")
     for settings in ({"token_budget": 0}, {"mini_batch_size": -1}, {"mini_batch_size": 1.5}):
-        with pytest.raises(ValueError, match="whole number of at least 1"):
+        with refusal(what="…whole number of at least 1"):
             MiniBatchSize(**settings)
 
 
@@ -57,11 +57,11 @@ def test_items_of_any_kind_are_cut_by_their_lengths_or_by_count():
     batches = mini_batches(["aa", "b", "cccc"], 3, MiniBatchSize(token_budget=4), lengths=[2, 1, 4])
     assert list(batches) == [["cccc"], ["aa", "b"]]
     assert list(mini_batches("abc", 3, MiniBatchSize(mini_batch_size=2))) == [["a", "b"], ["c"]]
-    with pytest.raises(ValueError, match="needs the tokens of each pair.*lengths="):
+    with refusal(what="a budget of tokens needs the tokens of each pair", hint="…lengths=…"):
         mini_batches(["a"], 1, MiniBatchSize())
-    with pytest.raises(ValueError, match="one input for each document: got 2 for 3"):
+    with refusal(what="there must be one input for each document", got="2 for 3…"):
         mini_batches(["a", "b"], 3, MiniBatchSize(mini_batch_size=2))
-    with pytest.raises(ValueError, match="one row for each document"):
+    with refusal(what="inputs must have one row for each document"):
         mini_batches({"input_ids": torch.zeros(1, 9)}, 3, MiniBatchSize())
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import rankwise as rw
+from tests.refusals import refusal, refuses
 from tests.rerank.texts import RandomLists, gradients
 
 SIZES: tuple[dict[str, int], ...] = (
@@ -127,9 +128,9 @@ def test_distillation_needs_no_labels(cross_encoder):
     inputs = [*lists.inputs, [torch.rand(len(some)).tolist() for some in lists.documents]]
     loss = rw.rerank.Loss(cross_encoder, "distil")
     assert loss(inputs, None).item() > 0
-    with pytest.raises(ValueError, match="lambdarank learns from labels"):
+    with refusal(what="lambdarank learns from labels"):
         rw.rerank.Loss(cross_encoder, "lambdarank")(lists.inputs, None)
-    with pytest.raises(ValueError, match="learns from labels"):
+    with refusal(what="distil + lambdarank learns from labels"):
         rw.rerank.Loss(cross_encoder, "distil + lambdarank")(inputs, None)
 
 
@@ -195,23 +196,21 @@ def test_losses_with_and_without_a_model_are_losses(cross_encoder):
 def test_errors_name_the_column_and_the_list(cross_encoder):
     lists = RandomLists()
     loss = rw.rerank.Loss(cross_encoder, "lambdarank")
-    with pytest.raises(ValueError, match="columns query, documents, in this order, and labels: got 3 columns"):
+    with refusal(what="the data must have the columns query, documents, in this order, and labels", got="3 columns…"):
         loss([*lists.inputs, lists.labels], lists.labels)
-    with pytest.raises(ValueError, match="list of documents, at least one.*list number 1"):
+    with refusal(what="each query must have a list of documents, at least one", where="list number 1 of a batch"):
         loss([["a", "b"], [["c"], []]], [torch.ones(1), torch.ones(0)])
-    with pytest.raises(ValueError, match="list of documents, at least one: got 'a document'"):
+    with refusal(what="each query must have a list of documents, at least one", got="'a document'"):
         loss([["a"], ["a document"]], [torch.ones(1)])
-    with pytest.raises(ValueError, match="labels must be as many as the documents.*list number 2"):
+    with refusal(what="labels must be as many as the documents of a query", where="list number 2 of a batch"):
         loss(lists.inputs, [*lists.labels[:2], torch.ones(1), *lists.labels[3:]])
-    with pytest.raises(ValueError, match="labels must be one list for each query: got 4 lists for 5 queries"):
+    with refusal(what="labels must be one list for each query", got="4 lists for 5 queries"):
         loss(lists.inputs, lists.labels[:4])
-    with pytest.raises(ValueError, match="each list must have a list of labels: got one label"):
-        loss(lists.inputs, torch.ones(5))
-    with pytest.raises(ValueError, match="weight must be one value for each query"):
+    refuses(lambda: loss(lists.inputs, torch.ones(5)), what="each list must have a list of labels", got="one label…")
+    with refusal(what="weight must be one value for each query"):
         rw.rerank.Loss(cross_encoder, "lambdarank", columns=["weight"])([*lists.inputs, [1.0]], lists.labels)
-    with pytest.raises(ValueError, match=r"needs an objective: got CrossEncoder.*rw.rerank.Loss\(model, "):
+    with refusal(what="a loss needs an objective", got="CrossEncoder", hint="…rw.rerank.Loss(model,…"):
         rw.rerank.Loss(cross_encoder)
-    with pytest.raises(ValueError, match="bound to a CrossEncoder.*of\\(score, inputs"):
+    with refusal(what="a loss is bound to a CrossEncoder that gives one score", hint="…of(score, inputs…"):
         rw.rerank.Loss(torch.nn.Linear(2, 1), "lambdarank")
-    with pytest.raises(ValueError, match="unknown objective"):
-        rw.rerank.Loss("lambdarnk")
+    refuses(lambda: rw.rerank.Loss("lambdarnk"), what="unknown objective")

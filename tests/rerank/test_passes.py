@@ -9,6 +9,7 @@ import torch
 import rankwise as rw
 from rankwise.rerank import passes
 from rankwise.rerank.batches import MiniBatchSize, mini_batches
+from tests.refusals import refusal
 from tests.rerank.texts import RandomLists, gradients
 
 OBJECTIVES = ("lambdarank", "listnet", "0.5*approx_ndcg + 0.5*softmax_ce", "stochastic(xendcg, samples=4)")
@@ -197,11 +198,11 @@ def test_outputs_that_are_not_one_score_per_pair_are_rejected():
     loss = rw.rerank.Loss("lambdarank", mini_batch_size=2)
     weight = torch.ones(1, requires_grad=True)
     for wrong in (lambda batch: torch.ones(len(batch), 2) * weight, lambda batch: len(batch)):
-        with pytest.raises(ValueError, match="one score for each pair: got (shape|int)"):
+        with refusal(what="a model must give one score for each pair"):
             loss.of(wrong, ["a", "b"], [1, 0], [0, 2])
-    with pytest.raises(ValueError, match="one score for each pair: got 1 scores for 3 pairs"):
+    with refusal(what="a model must give one score for each pair", got="1 scores for 3 pairs"):
         rw.rerank.Loss("lambdarank", mini_batch_size=9).of(lambda _: weight, "abc", [1, 0, 0], [0, 3])
-    with pytest.raises(ValueError, match="offsets"):
+    with refusal(what="offsets must cover every row: begin with 0 and end with the number of rows"):
         loss.of(lambda batch: batch, ["a", "b"], [1, 0], [0, 3])
-    with pytest.raises(ValueError, match="at least one document"):
+    with refusal(what="there must be at least one document to score"):
         rw.rerank.two_passes(lambda batch: batch, [], lambda scores: scores.sum())

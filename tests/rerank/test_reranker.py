@@ -5,6 +5,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.rerank.learner import RerankLearner
+from tests.refusals import refusal, refuses
 from tests.rerank import graded, tiny
 
 SETTINGS = {"epochs": 2, "learning_rate": 3e-3, "batch_queries": 4, "parts": 2, "threads": 1, "device": "cpu"}
@@ -101,7 +102,7 @@ def test_a_teacher_is_learned(tiny_folder, parts):
     taught = train.with_(teacher_scores=2.0 * train.labels, labels=np.zeros(train.n_docs))
     model = reranker(tiny_folder, "distil", epochs=4).fit(taught)
     assert rw.evaluate(model.predict(parts[1]), parts[1].data).mean["ndcg@10"] > 0.9
-    with pytest.raises(ValueError, match="teacher"):
+    with refusal(what="distil needs the teacher's score of every document"):
         reranker(tiny_folder, "distil").fit(train)
 
 
@@ -134,7 +135,7 @@ def test_propensities_are_weights_of_documents(calm_folder, parts):
     debiased = reranker(calm_folder, debias=True, **one).fit(train.with_(propensities=chances))
     weighed = reranker(calm_folder, **one).fit(train.with_(document_weights=1 / chances))
     assert_same(debiased, weighed)
-    with pytest.raises(ValueError, match="debias needs propensities"):
+    with refusal(what="debias needs propensities and an objective that weighs documents"):
         reranker(calm_folder, debias=True).fit(train)
 
 
@@ -146,7 +147,7 @@ def test_training_stops_when_the_metric_no_longer_improves(tiny_folder, parts):
 
 def test_lists_without_a_gradient_are_an_error(tiny_folder, parts):
     nothing = parts[0].with_(labels=np.zeros(parts[0].n_docs))
-    with pytest.raises(rw.errors.NothingLearnedError, match="no query with documents of different labels"):
+    with refusal(rw.errors.NothingLearnedError, got="no query with documents of different labels"):
         reranker(tiny_folder).fit(nothing)
 
 
@@ -189,15 +190,14 @@ def test_a_checkpoint_resumes_to_the_same_model(tiny_folder, parts, tmp_path, mo
 
     with pytest.raises(RuntimeError, match="power"):
         reranker(tiny_folder, **settings).fit(*parts, callback=stop)
-    with pytest.raises(FileExistsError, match="resume=True"):
-        reranker(tiny_folder, **settings).fit(*parts)
-    with pytest.raises(ValueError, match="belongs to another training .*learning_rate differs"):
+    refuses(lambda: reranker(tiny_folder, **settings).fit(*parts), FileExistsError, hint="…resume=True…")
+    with refusal(what="the checkpoint belongs to another training (parameters: learning_rate differs)"):
         reranker(tiny_folder, learning_rate=1.0, **settings).fit(*parts, resume=True)
-    with pytest.raises(ValueError, match="belongs to another training .*epochs differs"):
+    with refusal(what="the checkpoint belongs to another training (parameters: epochs differs)"):
         reranker(tiny_folder, **{**settings, "epochs": 4}).fit(*parts, resume=True)
-    with pytest.raises(ValueError, match="belongs to another training .*train differs"):
+    with refusal(what="the checkpoint belongs to another training (data: train differs)"):
         reranker(tiny_folder, **settings).fit(parts[0].take(slice(0, 20)), parts[1], resume=True)
-    with pytest.raises(ValueError, match="training that has not ended"):
+    with refusal(what="a checkpoint holds a training that has not ended"):
         rw.rerank.Reranker.load(tmp_path / "state")
     rounds, trains = [], RerankLearner.round
 
@@ -227,15 +227,14 @@ def test_a_checkpoint_belongs_to_the_code_of_its_functions(tiny_folder, parts, t
     settings: dict = {"checkpoint": tmp_path / "state", "epochs": 1}
     with pytest.raises(RuntimeError, match="power"):
         reranker(tiny_folder, objective=own_loss(1.0), **settings).fit(*parts, callback=stop)
-    with pytest.raises(ValueError, match="belongs to another training .code: own differs"):
+    with refusal(what="the checkpoint belongs to another training (code: own differs)"):
         reranker(tiny_folder, objective=own_loss(2.0), **settings).fit(*parts, resume=True)
     with pytest.raises(RuntimeError, match="power"):
         reranker(tiny_folder, objective=own_loss(1.0), **settings).fit(*parts, callback=stop, resume=True)
 
 
 def test_resuming_needs_a_checkpoint(tiny_folder, parts):
-    with pytest.raises(ValueError, match="resume needs a checkpoint"):
-        reranker(tiny_folder).fit(parts[0], resume=True)
+    refuses(lambda: reranker(tiny_folder).fit(parts[0], resume=True), what="resume needs a checkpoint")
 
 
 def test_the_progress_bar_counts_steps_and_shows_loss_and_metric(tiny_folder, parts, capsys):
@@ -292,10 +291,8 @@ def test_rank_sorts_documents_by_score(trained):
     assert table["document"][0] == 1
     assert table["score"].is_sorted(descending=True)
     assert trained.rank("people", documents, top_k=1).height == 1
-    with pytest.raises(ValueError, match="top_k"):
-        trained.rank("people", documents, top_k=0)
-    with pytest.raises(ValueError, match="documents must be a list of texts"):
-        trained.rank("people", "a great film")
+    refuses(lambda: trained.rank("people", documents, top_k=0), what="top_k must be a whole number of at least 1")
+    refuses(lambda: trained.rank("people", "a great film"), what="documents must be a list of texts")
 
 
 def test_evaluate_and_compare_score_with_a_reranker(trained, tiny_folder, parts):
@@ -308,35 +305,31 @@ def test_evaluate_and_compare_score_with_a_reranker(trained, tiny_folder, parts)
 
 
 def test_data_without_texts_are_rejected(trained, tiny_folder, parts):
-    with pytest.raises(ValueError, match=r"texts must be pairs: got 'a text' at number 1"):
+    with refusal(what="texts must be pairs", got="'a text'", where="number 1"):
         trained.predict([("a", "b"), "a text"])
     for other in ("a text", parts[0].data):
         with pytest.raises(ValueError, match=f"a reranker scores texts: got {type(other).__name__}"):
             trained.predict(other)
-    with pytest.raises(ValueError, match=r"pass rw\.rerank\.Lists, which rw\.evaluate"):
-        rw.evaluate(trained, parts[0].data)
-    with pytest.raises(ValueError, match="train must be Lists: got RankingDataset"):
-        reranker(tiny_folder).fit(parts[0].data)
-    with pytest.raises(ValueError, match="valid must be Lists"):
-        reranker(tiny_folder).fit(parts[0], parts[1].data)
+    refuses(lambda: rw.evaluate(trained, parts[0].data), hint="pass rw.rerank.Lists, which rw.evaluate…")
+    refuses(lambda: reranker(tiny_folder).fit(parts[0].data), what="train must be Lists", got="RankingDataset")
+    refuses(lambda: reranker(tiny_folder).fit(parts[0], parts[1].data), what="valid must be Lists")
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("setting", "fields"),
     [
-        ({"epochs": 0}, "epochs"),
-        ({"precision": "fp8"}, "precision"),
-        ({"parts": 0}, "parts"),
-        ({"warmup": 2.0}, "warmup"),
-        ({"token_budget": 0}, "token_budget"),
-        ({"device": "no such"}, "torch cannot use the device"),
-        ({"metrics": "ndgc"}, "did you mean 'ndcg'"),
-        ({"objective": "lambdarnk"}, "did you mean 'lambdarank'"),
+        ({"epochs": 0}, {"what": "epochs must be a whole number of at least 1"}),
+        ({"precision": "fp8"}, {"what": "unknown precision"}),
+        ({"parts": 0}, {"what": "parts must be a whole number of at least 1"}),
+        ({"warmup": 2.0}, {"what": "warmup must be a number in [0, 1]"}),
+        ({"token_budget": 0}, {"what": "token_budget must be a whole number of at least 1"}),
+        ({"device": "no such"}, {"what": "torch cannot use the device"}),
+        ({"metrics": "ndgc"}, {"hint": "did you mean 'ndcg'"}),
+        ({"objective": "lambdarnk"}, {"hint": "did you mean 'lambdarank'"}),
     ],
 )
-def test_wrong_settings_are_rejected_before_training(setting, message, tiny_folder, parts):
-    with pytest.raises(ValueError, match=message):
-        reranker(tiny_folder, **setting).fit(*parts)
+def test_wrong_settings_are_rejected_before_training(setting, fields, tiny_folder, parts):
+    refuses(lambda: reranker(tiny_folder, **setting).fit(*parts), **fields)
 
 
 def test_the_repr_shows_changed_settings(tiny_folder):
@@ -375,9 +368,8 @@ def test_a_reranker_is_evaluated_and_compared_as_any_system(tiny_folder, parts, 
     assert means["reranker"] == rw.evaluate(scores, lists.data, "ndcg").mean["ndcg"]
     assert means["run"] == means["file"] == rw.evaluate(-scores, lists.data, "ndcg").mean["ndcg"]
     assert f"Candidates: {lists.candidates}." in " ".join(compared.to_text().split())
-    with pytest.raises(ValueError, match="which only rankers of features know: got Reranker"):
-        rw.explain(model, lists)
-    with pytest.raises(ValueError, match=r"a reranker scores texts: got RankingDataset. Hint: pass rw.rerank.Lists"):
+    refuses(lambda: rw.explain(model, lists), what="…which only rankers of features know", got="Reranker")
+    with refusal(what="a reranker scores texts", got="RankingDataset", hint="pass rw.rerank.Lists…"):
         rw.evaluate(model, lists.data)
 
 
@@ -389,7 +381,6 @@ def test_documents_that_a_run_did_not_retrieve_count_and_are_not_ranked(parts):
     found = rw.evaluate({"q24": {f"d{other}": 1.0}}, lists, ["rr", "recall@10"])
     assert found.mean == {"rr": 0.0, "recall@10": 0.0}
     assert rw.evaluate({"q24": {f"d{relevant}": 1.0}}, lists, "rr").mean["rr"] == 1.0
-    with pytest.raises(ValueError, match="run and data have no document in common: got 'q9' in the run, 'q24' in the"):
+    with refusal(what="run and data have no document in common", got="'q9' in the run, 'q24' in the data"):
         rw.evaluate({"q9": {"d0": 1.0}}, lists, "rr")
-    with pytest.raises(ValueError, match="got data without document_ids"):
-        rw.evaluate({"q24": {"d0": 1.0}}, parts[1].data, "rr")
+    refuses(lambda: rw.evaluate({"q24": {"d0": 1.0}}, parts[1].data, "rr"), got="data without document_ids")

@@ -11,6 +11,7 @@ import pytest
 import rankwise as rw
 from rankwise.models import storage
 from tests.processes import environment
+from tests.refusals import refusal, refuses
 
 # The model of these tests stops on the lists that it learns from.
 pytestmark = pytest.mark.filterwarnings("ignore:.* of training queries")
@@ -51,8 +52,7 @@ def test_a_loaded_model_is_trained_further(saved, lists):
 
 
 def test_a_folder_is_replaced_with_force_only_and_files_of_others_are_kept(trained, saved, tmp_path):
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
-        trained.save(saved)
+    refuses(lambda: trained.save(saved), FileExistsError, what="…exists already and is kept")
     (saved / "notes.txt").write_text("mine")
     before = (saved / "model.safetensors").read_bytes()
     trained.save(saved, force=True)
@@ -62,8 +62,7 @@ def test_a_folder_is_replaced_with_force_only_and_files_of_others_are_kept(train
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").write_text("mine")
-    with pytest.raises(FileExistsError, match="not a model of rankwise and is kept"):
-        trained.save(other, force=True)
+    refuses(lambda: trained.save(other, force=True), FileExistsError, what="…not a model of rankwise and is kept")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "saved"]
 
 
@@ -148,8 +147,7 @@ def test_an_interruption_while_folders_change_places_leaves_the_old_one(trained,
 
 
 def test_a_model_that_was_not_trained_is_not_saved(tiny_folder, tmp_path):
-    with pytest.raises(ValueError, match="not trained yet"):
-        rw.rerank.Reranker(tiny_folder).save(tmp_path / "model")
+    refuses(lambda: rw.rerank.Reranker(tiny_folder).save(tmp_path / "model"), what="this Reranker is not trained yet")
 
 
 def test_a_damaged_folder_is_rejected(saved):
@@ -157,18 +155,17 @@ def test_a_damaged_folder_is_rejected(saved):
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(ValueError, match=r"the model is damaged: got model\.safetensors is missing, or has other"):
+    with refusal(what="the model is damaged", got="model.safetensors is missing, or has other…"):
         rw.rerank.Reranker.load(saved)
 
 
 def test_models_of_other_kinds_are_rejected(saved, tmp_path, tiny_folder):
-    with pytest.raises(ValueError, match=r"holds a reranker.*rw\.rerank\.Reranker\.load"):
+    with refusal(what="the folder holds a reranker, which scores texts", hint="…rw.rerank.Reranker.load…"):
         rw.load(saved)
     data = rw.synthetic(n_queries=9, n_docs=5, n_features=3, seed=0)
     trees = rw.LightGBMRanker(rounds=2, threads=1).fit(data).save(tmp_path / "trees")
-    with pytest.raises(ValueError, match=r"a model of another kind: got 'lightgbm'.*rw\.load"):
+    with refusal(what="the folder holds a model of another kind", got="'lightgbm'", hint="…rw.load"):
         rw.rerank.Reranker.load(trees)
-    with pytest.raises(ValueError, match="not a model of rankwise"):
-        rw.rerank.Reranker.load(tiny_folder)
+    refuses(lambda: rw.rerank.Reranker.load(tiny_folder), what="not a model of rankwise")
     with pytest.raises(FileNotFoundError, match="there is no model"):
         rw.rerank.Reranker.load(tmp_path / "nowhere")

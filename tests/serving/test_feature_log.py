@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from tests.refusals import refuses
 
 
 def plugin(*documents: Any, form: str = "list", **more: Any) -> Any:
@@ -186,8 +187,7 @@ def test_wrong_logs(source, arguments, sentence):
 def test_a_broken_line_is_named(tmp_path, line):
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({"query_id": "tv", "response": plugin(*FIRST)}) + f"\n{line}", encoding="latin-1")
-    with pytest.raises(ValueError, match=r"at line 2 of .*log\.jsonl"):
-        rw.data.read_feature_log(path)
+    refuses(lambda: rw.data.read_feature_log(path), where="line 2 of …log.jsonl")
 
 
 def test_the_last_features_of_a_document_count_where_that_is_wanted():

@@ -18,6 +18,7 @@ import orjson
 
 from rankwise.serving.http import ServedModel
 from rankwise.serving.request_parsing import RequestError, parse
+from tests.refusals import refusal
 
 KINDS: dict[str, Any] = {
     "number": st.none() | st.floats(allow_nan=False, width=64, allow_infinity=False) | st.integers(-(2**53), 2**53),
@@ -112,5 +113,5 @@ def test_a_key_that_is_there_twice_is_always_seen(value, key, deep):
     pair = orjson.dumps(key) + b" : " + orjson.dumps(value)
     around = (b'[{"x": ":"}, [', b"]]") if deep else (b"", b"")
     assert parse(around[0] + b"{" + pair + b"}" + around[1]) is not None
-    with pytest.raises(RequestError, match="the same key twice"):
+    with refusal(RequestError, what="an object has the same key twice"):
         parse(around[0] + b"{" + pair + b', "z": "\\"::", ' + pair + b"}" + around[1])

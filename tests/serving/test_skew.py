@@ -10,6 +10,7 @@ import pytest
 import rankwise as rw
 from rankwise.serving.skew import _by_query, _index
 from tests.cli.running import run
+from tests.refusals import refusal, refuses
 
 NAMES = [f"f{k}" for k in range(5)]
 
@@ -95,7 +96,7 @@ def test_documents_that_were_served_twice(train, model):
     assert rw.data.compare_features(train, twice, model).frame["loss"].to_list() == [0.0] * 5
     features = twice.features.copy()
     features[5, 0] = 7.0
-    with pytest.raises(ValueError, match=r"served twice with different features: got document 2 at .*query"):
+    with refusal(what="a document was served twice with different features", got="document 2", hint="…query…"):
         rw.data.compare_features(train, twice.with_(features=features), model)
 
 
@@ -179,16 +180,15 @@ def test_medians_of_queries_and_the_index_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "fields"),
     [
-        ({"query_ids": None}, "matched by the ids of queries and documents: got data without ids"),
-        ({"query_ids": np.arange(-150, 0)}, "have no document in common"),
-        ({"feature_names": list("abcde")}, "share no feature: got 'f0' and 'a'"),
+        ({"query_ids": None}, {"what": "…matched by the ids of queries and documents", "got": "data without ids"}),
+        ({"query_ids": np.arange(-150, 0)}, {"what": "training and served data have no document in common"}),
+        ({"feature_names": list("abcde")}, {"what": "…share no feature", "got": "'f0' and 'a'"}),
     ],
 )
-def test_data_that_cannot_be_compared(change, sentence, train, model):
-    with pytest.raises(ValueError, match=sentence):
-        rw.data.compare_features(train, train.with_(**change), model)
+def test_data_that_cannot_be_compared(change, fields, train, model):
+    refuses(lambda: rw.data.compare_features(train, train.with_(**change), model), **fields)
 
 
 def test_the_command(train, model, tmp_path, monkeypatch):

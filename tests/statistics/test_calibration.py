@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 import rankwise as rw
 from rankwise.statistics.calibration import Curve, fitted, sigmoid
+from tests.refusals import refusal, refuses
 
 
 def drawn(n=3000, seed=0):
@@ -83,7 +84,7 @@ def test_a_curve_that_does_not_rise_is_refused():
         ([0, 1], [0, np.nan]),
         ([0, 1], [0, 1, 2]),
     ):
-        with pytest.raises(ValueError, match="curve"):
+        with refusal(what="…curve…"):
             Curve(np.array(scores, float), np.array(log_odds, float))
 
 
@@ -205,7 +206,7 @@ def test_labels_by_name_and_what_was_observed_is_said():
     assert named.observed.tolist() == [0.0, 1.0]
     assert "Observed: purchase of at least 2." in repr(named)
     assert named.to_dict()["label"] == "purchase"
-    with pytest.raises(ValueError, match="no labels called 'purchas'.*did you mean 'purchase'"):
+    with refusal(what="the data have no labels called 'purchas'", hint="did you mean 'purchase'"):
         evaluated.reliability(label="purchas")
 
 
@@ -235,13 +236,10 @@ def test_intervals_do_not_depend_on_the_order_of_queries():
 
 
 def test_scores_that_are_no_probabilities_are_refused():
-    with pytest.raises(
-        ValueError, match=r"reliability is that of probabilities: got scores from 0.1 to 1.5.*calibrate"
-    ):
+    with refusal(what="reliability is that of probabilities", got="scores from 0.1 to 1.5", hint="…calibrate…"):
         evaluation(np.array([0.1, 1.5]), np.array([0, 1.0]), 2).reliability()
     by_hand = rw.Evaluation({"ndcg": [0.5]}, [1])
-    with pytest.raises(ValueError, match="documents are not kept"):
-        by_hand.reliability()
+    refuses(by_hand.reliability, what="documents are not kept in this evaluation")
 
 
 def test_tables_frames_and_pictures(tmp_path):

@@ -12,6 +12,7 @@ from rankwise.statistics import sampled
 from rankwise.statistics.prediction_powered import prediction_powered
 from rankwise.statistics.sampled import discounted, judge_errors, sampled_difference
 from rankwise.statistics.significance import t_test
+from tests.refusals import refusal
 
 
 def correlated(seed: int, slope: float, noise: float, n: int = 25, rest: int = 80):
@@ -163,9 +164,9 @@ def test_metrics_that_are_no_sums_are_refused(name):
 def test_documents_that_are_no_sample_of_these_are_refused():
     weights, offsets = np.ones(1000), np.arange(0, 1001, 10)
     probabilities = np.where(np.arange(1000) < 50, 0.5, np.nan)  # fifty documents that stand for a hundred
-    with pytest.raises(ValueError, match="stand for 10% of them"):
+    with refusal(got="…stand for 10% of them"):
         sampled_difference(weights, weights, weights, weights, probabilities, offsets)
-    with pytest.raises(ValueError, match="no sample"):  # nothing was left to chance, and half is missing
+    with refusal(what="…no sample…"):  # nothing was left to chance, and half is missing
         sampled_difference(weights, weights, weights, weights, np.where(probabilities > 0, 1.0, np.nan), offsets)
 
 

@@ -8,7 +8,6 @@ Where an annotation contains another, sentences add up, and of all else the last
 import functools
 import inspect
 import re
-import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from rankwise.check.settings import choice, integer, number
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 _INFINITY = float("inf")
 _MARKED = re.compile(r":\w+:`(?P<title>[^`<]*?)\s*(?:<[^>]*>)?`|``(?P<name>.+?)``", re.DOTALL)
-_WRAPPER = textwrap.TextWrapper(116, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _QUOTED = re.compile(r"(?<!\S)\"(\w+)\"(?=[\s,;:.]|$)")  # of a word alone
 
@@ -41,6 +39,8 @@ class Within:
         >>> AtLeast(1).sentence(), Above(0).sentence(), Within(0, 1).sentence(), Within(0, 1, open=True).sentence()
         ('At least 1.', 'Above 0.', 'From 0 to 1.', 'Between 0 and 1.')
         """
+        if self.least == -_INFINITY:
+            return "" if self.most == _INFINITY else f"{'Below' if self.open else 'At most'} {self.most:g}."
         if self.most == _INFINITY:
             return f"{'Above' if self.open else 'At least'} {self.least:g}."
         return f"{'Between' if self.open else 'From'} {self.least:g} {'and' if self.open else 'to'} {self.most:g}."
@@ -115,6 +115,8 @@ class Parameter:
     unset: str = ""
     search: Search | None = None
     option: Option = field(default_factory=Option)
+    noted: bool = True
+    """Whether it is declared; a plain annotation, as of a user's class, checks nothing."""
 
     @property
     def help(self) -> str:
@@ -135,7 +137,7 @@ class Parameter:
         rankwise.errors.InputError: leaves must be a whole number of at least 2: got 1.
         """
         limits = self.limits
-        if (value is None and self.optional) or not (self.text or limits):  # a plain annotation is no declaration
+        if (value is None and self.optional) or not self.noted:
             return value
         if isinstance(limits, OneOf):
             other_kind = not isinstance(value, str) and isinstance(value, get_args(self.kind))  # True of str | bool
@@ -163,8 +165,10 @@ class Parameter:
         limits = self.limits
         if isinstance(limits, OneOf):
             return ", ".join(limits.words)
-        if limits is None:
-            return ""
+        if limits is None or limits.least == -_INFINITY:
+            return (
+                "" if limits is None or limits.most == _INFINITY else f"{'<' if limits.open else '≤'} {limits.most:g}"
+            )
         if limits.most == _INFINITY:
             return f"{'>' if limits.open else '≥'} {limits.least:g}"
         return f"{limits.least:g} to {limits.most:g}" + (", both excluded" if limits.open else "")
@@ -185,7 +189,9 @@ def declared(target: Callable[..., Any]) -> Mapping[str, Parameter]:
     function: Any = getattr(target, "__init__") if isinstance(target, type) else target  # noqa: B009
     annotations = getattr(function, "__annotations__", {})
     arguments = [one for one in inspect.signature(target).parameters.values() if one.kind not in _VARIADIC]
-    found = {one.name: _parameter(one.replace(annotation=annotations.get(one.name, Any))) for one in arguments}
+    found = {
+        one.name: _parameter(one.replace(annotation=annotations.get(one.name, one.annotation))) for one in arguments
+    }
     return types.MappingProxyType(found)
 
 
@@ -193,17 +199,18 @@ def _parameter(argument: inspect.Parameter) -> Parameter:
     kinds, notes = _unwrapped(argument.annotation)
     facts: dict[type, Any] = {type(note): note for note in notes}  # the last of each kind counts
     limits = next((note for note in reversed(notes) if isinstance(note, Within | OneOf)), None)
-    kinds = [kind for kind in kinds if kind is not type(None)] if len(kinds) > 1 else kinds
+    values = [kind for kind in kinds if kind is not type(None)] or kinds
     return Parameter(
         argument.name,
-        kinds[0] if len(kinds) == 1 else Union[tuple(kinds)],  # noqa: UP007 (of kinds that are known at run time)
+        Union[tuple(values)],  # noqa: UP007 (of kinds that are known at run time)
         argument.default,
-        argument.default is None or type(None) in _unwrapped(argument.annotation)[0],
+        argument.default is None or type(None) in kinds,
         limits,
         " ".join(word for note in notes if isinstance(note, str) for word in note.split()),
         facts[Unset].words if Unset in facts else "",
         facts.get(Search),
         facts.get(Option, Option()),
+        bool(notes),
     )
 
 
@@ -237,62 +244,8 @@ def searched(target: Callable[..., Any]) -> dict[str, str]:
     return {name: search.expression for name, search in sorted(found, key=lambda one: one[1].place)}
 
 
-def check_declared(instance: Any, names: Iterable[str] | None = None) -> None:
-    """Check the parameters of an instance, or some of them, by their declarations."""
+def check_declared(instance: Any) -> None:
+    """Check the parameters of an instance by their declarations."""
     for name, parameter in declared(instance.__class__).items():
-        if names is None or name in names:
+        if parameter.noted:
             parameter.check(getattr(instance, name))
-
-
-def arguments_section(target: Callable[..., Any]) -> str:
-    """Return the section ``Args:`` of a docstring, from the declarations that have a sentence.
-
-    >>> def train(rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
-    >>> arguments_section(train).splitlines()
-    ['Args:', '    rounds: Trees at most. At least 1.']
-    """
-    lines = []
-    for one in declared(target).values():
-        if one.text:
-            limits = f" {one.limits.sentence()}" if isinstance(one.limits, Within) else ""
-            lines += _WRAPPER.wrap(f"{one.name}: {one.text}{limits}")
-    return "\n".join(["Args:", *lines]) if lines else ""
-
-
-def documented(target: _Target) -> _Target:
-    """Add the declared parameters to the docstring of a class or function, whose signature then shows plain types.
-
-    They come first in its section ``Args:``, or in a new one before the examples.
-
-    >>> @documented
-    ... class Ranker:
-    ...     '''Ranks.'''
-    ...     def __init__(self, rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
-    >>> print(inspect.getdoc(Ranker), inspect.signature(Ranker))
-    Ranks.
-    <BLANKLINE>
-    Args:
-        rounds: Trees at most. At least 1. (rounds: int = 500)
-    """
-    section, text = arguments_section(target), inspect.cleandoc(target.__doc__ or "")
-    if "\nArgs:" in text:
-        text = text.replace("Args:", section, 1)
-    else:
-        about, prompt, examples = text.partition(">>> ")
-        text = f"{about.rstrip()}\n\n{section}\n\n{prompt}{examples}".rstrip()
-    target.__doc__ = text
-    function: Any = vars(target).get("__init__") if isinstance(target, type) else target
-    if function is not None:
-        signature = inspect.signature(function)
-        plain = [one.replace(annotation=_plain(one.annotation)) for one in signature.parameters.values()]
-        function.__signature__ = signature.replace(parameters=plain)
-    return target
-
-
-def _plain(annotation: Any) -> Any:
-    """Return an annotation without notes."""
-    if get_origin(annotation) is Annotated:
-        return _plain(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return Union[tuple(_plain(one) for one in get_args(annotation))]  # noqa: UP007
-    return annotation

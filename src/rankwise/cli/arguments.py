@@ -44,10 +44,7 @@ Tag = Annotated[str, "The name of the system in a TREC run."]
 
 Valid = Annotated[str | None, "Validation data, by which the best round is chosen.", Option(metavar="DATA")]
 Objective = Annotated[
-    str | None,
-    "A name from 'rankwise objectives'.",
-    Unset("lambdarank"),
-    Option(metavar="EXPRESSION"),
+    str | None, "A name from 'rankwise objectives'.", Unset("lambdarank"), Option(metavar="EXPRESSION")
 ]
 Ranker = Annotated[
     str | None,
@@ -55,11 +52,7 @@ Ranker = Annotated[
     "ensemble: 'bagged(…)', 'blended(…, neural, column(0))', 'distilled(TEACHER, STUDENT)'.",
     Option(metavar="EXPRESSION"),
 ]
-Set = Annotated[
-    Keywords,
-    "Another parameter of the ranker, or of its library.",
-    Option(metavar="NAME=VALUE"),
-]
+Set = Annotated[Keywords, "Another parameter of the ranker, or of its library.", Option(metavar="NAME=VALUE")]
 Resume = Annotated[bool, "Resume from the checkpoint, if there is one.", Option(group=RUNNING)]
 Metrics = Annotated[
     Sequence[str],

@@ -112,7 +112,7 @@ def skew(
     *,
     model: Annotated[
         Path | None, "A model: measure what NDCG loses where a feature is replaced by the served one.",
-        Option(metavar="MODEL"),
+        Option(metavar="MODEL")
     ] = None,
     settings: Annotated[Keywords, of("rankwise.data:compare_features")],
     strict: Annotated[

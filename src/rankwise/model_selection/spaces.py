@@ -311,7 +311,7 @@ def _term_names(objective: Sum) -> list[str]:
     return [f"{WEIGHT}.{name if names.count(name) == 1 else number}" for number, name in enumerate(names, 1)]
 
 
-def changed(objective: object, values: Mapping[str, object]) -> Any:
+def changed(objective: object, values: Mapping[str, Any]) -> Any:
     """Return the objective with some parameters of its parts replaced.
 
     >>> import rankwise as rw

@@ -62,7 +62,7 @@ class Ranker(Estimator, ABC):
 
     It has ``fit``, ``predict``, ``rank``, ``save`` and the rest from here, and works wherever a ranker does. With a
     name from :func:`rankwise.register` it is known to expressions, files and :func:`rankwise.load`. ``search_space``
-    holds the ranges that :func:`rankwise.tune` searches by default.
+    holds the ranges that :func:`rankwise.tune` searches by default, beside those that parameters declare.
 
     >>> import numpy as np, rankwise as rw
     >>> @rw.register("centroid")

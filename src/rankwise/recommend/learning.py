@@ -84,7 +84,8 @@ def learn(
     if holdout:
         train, held_out = train.split((1.0 - holdout, holdout), by=split, seed=seed, spare_held_out=False)
     choice = choose_recommender(
-        train, models, settings=settings, by=split, seed=seed, threads=threads, progress=lambda name: progress(f"Trying {name}"),
+        train, models, settings=settings, by=split, seed=seed, threads=threads,
+        progress=lambda name: progress(f"Trying {name}"),
     )  # fmt: skip
     evaluation = None
     if held_out is not None:

@@ -20,6 +20,7 @@ import rankwise as rw
 from rankwise import caches
 from rankwise.data.disk import cache, open_data
 from rankwise.data.letor import reader
+from tests.refusals import refusal, refuses
 
 TEXT = "1 qid:1 1:0.5 2:6\n0 qid:1 2:7\n2 qid:2 1:3\n" * 1
 UNGROUPED = "1 1:0.5\n0 1:0.25\n2 1:1\n"
@@ -92,8 +93,7 @@ def test_a_new_or_removed_file_of_sizes_is_noticed(get: Any, tmp_path: Path):
     (tmp_path / "train.txt.query").write_text("3")
     assert get(tmp_path).n_queries == 1
     (tmp_path / "train.txt.query").unlink()
-    with pytest.raises(ValueError, match="after the label must come qid:"):
-        get(tmp_path)
+    refuses(lambda: get(tmp_path), what="after the label must come qid: and the query's id")
     (tmp_path / "train.txt").write_text(TEXT)
     a_day_passes(tmp_path)
     assert get(tmp_path).n_queries == 2
@@ -155,7 +155,7 @@ def test_data_that_change_while_they_are_copied_are_rejected(tmp_path: Path, mon
         return data
 
     monkeypatch.setattr(open_data, "copy_letor", changed)
-    with pytest.raises(ValueError, match=r"the data changed while they were read: .*train.txt. Hint: open them again"):
+    with refusal(what="the data changed while they were read", where="…train.txt", hint="open them again"):
         rw.open_data(path)
     assert not copies(tmp_path)
     monkeypatch.setattr(open_data, "copy_letor", write)
@@ -414,5 +414,4 @@ def test_without_any_place_features_lie_in_a_temporary_folder(tmp_path: Path, mo
         raise FileNotFoundError("No usable temporary directory found")
 
     monkeypatch.setattr(caches, "scratch", none)
-    with pytest.raises(OSError, match=r"could not be copied to a temporary folder: .*Hint: set folder="):
-        opened(tmp_path)
+    refuses(lambda: opened(tmp_path), OSError, what="…could not be copied to a temporary folder:…", hint="set folder=…")

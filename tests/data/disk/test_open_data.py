@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rankwise as rw
+from tests.refusals import refuses
 
 
 def outcome(read: Any, path: Path, **options: Any) -> Any:
@@ -150,8 +151,7 @@ def test_compressed_text_in_small_blocks(tmp_path: Path):
 
 
 def test_the_block_is_a_number():
-    with pytest.raises(ValueError, match="block must be a whole number of at least 1: got 0"):
-        rw.open_data(__file__, block=0)
+    refuses(lambda: rw.open_data(__file__, block=0), what="block must be a whole number of at least 1", got="0")
 
 
 @pytest.mark.parametrize("block", [1, 100, 1 << 22])

@@ -11,6 +11,7 @@ import rankwise as rw
 from rankwise import threads
 from rankwise.data.synthetic.lists import MSLR_GRADES
 from tests import shared
+from tests.refusals import refusal
 
 
 def ndcg(scores, data):
@@ -155,11 +156,9 @@ def test_the_ideal_is_perfect_without_noise_and_falls_with_it():
 
 def test_absurd_sizes_are_rejected_before_memory_is_allocated():
     for wanted in ({"n_queries": 10**10}, {"n_features": 10**12}, {"n_queries": 10**8, "n_docs": 1000.0}):
-        with pytest.raises(
-            ValueError, match=r"synthetic data may have 1e\+11 numbers at most: got .* Hint: set n_queries="
-        ):
+        with refusal(what="synthetic data may have 1e+11 numbers at most", hint="set n_queries=…"):
             rw.synthetic(**wanted)
-    with pytest.raises(ValueError, match=r"synthetic ratings may have 1e\+11 numbers at most"):
+    with refusal(what="synthetic ratings may have 1e+11 numbers at most"):
         rw.recommend.synthetic_ratings(n_users=10**7, n_items=10**7)
 
 
@@ -177,7 +176,7 @@ def test_the_ideal_knows_parts_and_refuses_other_data():
     with pytest.raises(ValueError, match=sentence):
         rw.data.synthetic_ideal(data, seed=9)
     for changed in (rw.data.add_negatives(data, 0.1), rw.clicks.simulate_clicks(data), data.with_(query_ids=None)):
-        with pytest.raises(ValueError, match="the ideal scores are known only for documents that synthetic made"):
+        with refusal(what="the ideal scores are known only for documents that synthetic made, in their order"):
             rw.data.synthetic_ideal(changed, seed=8)
 
 
@@ -266,7 +265,7 @@ def test_goals_conflict_by_their_angle():
 
 
 def test_goals_with_names_that_no_expression_could_hold_are_refused():
-    with pytest.raises(ValueError, match="a name in goals must be an identifier.*got 'net sales'"):
+    with refusal(what="a name in goals must be an identifier, of letters, digits and _", got="'net sales'"):
         rw.synthetic(n_queries=5, goals={"net sales": 30})
-    with pytest.raises(ValueError, match="the angle of 'buy' must be"):
+    with refusal(what="the angle of 'buy' must be a number in (-inf, inf)"):
         rw.synthetic(n_queries=5, goals={"buy": float("nan")})

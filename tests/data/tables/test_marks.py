@@ -9,6 +9,7 @@ import pytest
 
 import rankwise as rw
 from tests.cli.running import run
+from tests.refusals import refusal
 
 
 def written(folder: Path, cells: list[str], between: str = ";", *, beside: list[str] | None = None) -> Path:
@@ -181,7 +182,7 @@ def test_dates_as_days(tmp_path: Path, cells: list[str]):
 def test_a_first_line_may_name_the_separator(tmp_path: Path):
     path = written(tmp_path, ["0,5", "-1"])
     path.write_bytes(b"\xef\xbb\xbfsep=;\r\n" + path.read_bytes().replace(b"\n", b"\r\n"))
-    with pytest.raises(ValueError, match="labels must be at least 0: got -1 at line 4"):
+    with refusal(what="labels must be at least 0", got="-1", where="line 4 (query 1)"):
         rw.read_csv(path, label="x", features=["label"])
 
 

@@ -9,6 +9,7 @@ import rankwise as rw
 from rankwise.metrics.gains import discounts
 from rankwise.objectives.pairwise.objectives import LambdaRank, Pairwise
 from tests.objectives.pairwise.pairs_by_hand import frozen
+from tests.refusals import refusal, refuses
 
 VARIANTS = [
     LambdaRank(norm=norm, truncation=truncation, metric=metric, weights=weights, sigma=sigma)
@@ -284,25 +285,29 @@ def test_five_thousand_documents_and_more_without_truncation():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fields"),
     [
-        ({"sigma": 0}, r"sigma must be a number in \(0, inf\): got 0"),
-        ({"truncation": 0}, "truncation must be a whole number of at least 1: got 0"),
-        ({"metric": "ncdg"}, "unknown metric to weigh pairs by: got 'ncdg'. Hint: did you mean 'ndcg'"),
-        ({"weights": "ndcg3"}, "unknown weights: got 'ndcg3'. Hint: did you mean 'ndcg2'"),
-        ({"weights": "ndcg2", "metric": "map"}, "the weights ndcg2 are made for NDCG: got metric=map. Hint: write"),
-        ({"relevant": 0}, r"relevant must be a number in \(0, inf\): got 0"),
-        ({"norm": "no"}, "norm must be True or False: got 'no'"),
-        ({"gain": "square"}, "unknown gain: got 'square'"),
+        ({"sigma": 0}, {"what": "sigma must be a number in (0, inf)", "got": "0"}),
+        ({"truncation": 0}, {"what": "truncation must be a whole number of at least 1", "got": "0"}),
+        (
+            {"metric": "ncdg"},
+            {"what": "unknown metric to weigh pairs by", "got": "'ncdg'", "hint": "did you mean 'ndcg'"},
+        ),
+        ({"weights": "ndcg3"}, {"what": "unknown weights", "got": "'ndcg3'", "hint": "did you mean 'ndcg2'"}),
+        (
+            {"weights": "ndcg2", "metric": "map"},
+            {"what": "the weights ndcg2 are made for NDCG", "got": "metric=map", "hint": "write…"},
+        ),
+        ({"relevant": 0}, {"what": "relevant must be a number in (0, inf)", "got": "0"}),
+        ({"norm": "no"}, {"what": "norm must be True or False", "got": "'no'"}),
+        ({"gain": "square"}, {"what": "unknown gain", "got": "'square'"}),
     ],
 )
-def test_arguments_are_checked(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        LambdaRank(**arguments)
+def test_arguments_are_checked(arguments, fields):
+    refuses(lambda: LambdaRank(**arguments), **fields)
 
 
 def test_labels_without_a_gain_are_named():
-    with pytest.raises(ValueError, match=r"beyond the gain table, which ends at 1: got 2 at row 3 \(query number 1\)"):
+    with refusal(what="a label is beyond the gain table, which ends at 1", got="2", where="row 3 (query number 1)"):
         LambdaRank(gain=(0, 1))([0.0] * 4, [0, 1, 1, 2], [0, 2, 4])
-    with pytest.raises(ValueError, match="too large for the gain"):
-        LambdaRank()([0.0] * 2, [0, 2000], [0, 2])
+    refuses(lambda: LambdaRank()([0.0] * 2, [0, 2000], [0, 2]), what="a label is too large for the gain exponential")

@@ -23,6 +23,7 @@ from rankwise.objectives.plackett_luce.cpu.draws import (
 )
 from rankwise.objectives.ragged import draw_streams
 from tests import shared
+from tests.refusals import refusal, refuses
 
 LOG = 1.0 / np.log2(np.arange(2.0, 12.0))
 SCORES = {
@@ -388,36 +389,34 @@ def test_expressions_read_back():
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "fields"),
     [
-        ({"metric": "ndgc"}, "unknown metric to expect: got 'ndgc'. Hint: did you mean 'ndcg'"),
-        ({"cutoff": 0}, "cutoff must be a whole number of at least 1: got 0"),
-        ({"samples": 0}, "samples must be a whole number of at least 1: got 0"),
-        ({"p": 1.0}, r"p must be a number in \(0, 1\): got 1.0"),
-        ({"discounts": ()}, "discounts must be the weights of the ranks: got ()"),
-        ({"discounts": (1.0, -0.5)}, r"a rank's weight must be a number in \[0, 1e\+300\]: got -0.5"),
-        ({"sampler": "rice"}, "unknown sampler: got 'rice'. Hint: did you mean 'race'"),
-        ({"draws": "latinn"}, "unknown way to draw: got 'latinn'. Hint: did you mean 'latin'"),
-        ({"baseline": "yes"}, "baseline must be True or False: got 'yes'"),
-        ({"curvature": "exact"}, "unknown curvature: got 'exact'"),
+        ({"metric": "ndgc"}, {"what": "unknown metric to expect", "got": "'ndgc'", "hint": "did you mean 'ndcg'"}),
+        ({"cutoff": 0}, {"what": "cutoff must be a whole number of at least 1", "got": "0"}),
+        ({"samples": 0}, {"what": "samples must be a whole number of at least 1", "got": "0"}),
+        ({"p": 1.0}, {"what": "p must be a number in (0, 1)", "got": "1.0"}),
+        ({"discounts": ()}, {"what": "discounts must be the weights of the ranks"}),
+        ({"discounts": (1.0, -0.5)}, {"what": "a rank's weight must be a number in [0, 1e+300]", "got": "-0.5"}),
+        ({"sampler": "rice"}, {"what": "unknown sampler", "got": "'rice'", "hint": "did you mean 'race'"}),
+        ({"draws": "latinn"}, {"what": "unknown way to draw", "got": "'latinn'", "hint": "did you mean 'latin'"}),
+        ({"baseline": "yes"}, {"what": "baseline must be True or False", "got": "'yes'"}),
+        ({"curvature": "exact"}, {"what": "unknown curvature", "got": "'exact'"}),
     ],
 )
-def test_wrong_settings_are_errors(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        rw.objectives.PLRank(**options)
+def test_wrong_settings_are_errors(options, fields):
+    refuses(lambda: rw.objectives.PLRank(**options), **fields)
 
 
 def test_wrong_input_is_an_error():
     plrank, stream = rw.objectives.PLRank(), rw.Stream(seed=0)
-    with pytest.raises(ValueError, match="plrank draws random numbers and needs a stream"):
-        plrank([0.0, 1.0], [0, 1], [0, 2])
-    with pytest.raises(ValueError, match=r"document rewards must be finite: got nan at row 1 \(query number 0\)"):
+    refuses(lambda: plrank([0.0, 1.0], [0, 1], [0, 2]), what="plrank draws random numbers and needs a stream")
+    with refusal(what="document rewards must be finite", got="nan", where="row 1 (query number 0)"):
         plrank([0.0, 1.0], [0, 1], [0, 2], stream, document_rewards=[0.0, np.nan])
-    with pytest.raises(ValueError, match="plrank takes no document_weights"):
+    with refusal(what="plrank takes no document_weights"):
         plrank([0.0, 1.0], [0, 1], [0, 2], stream, document_weights=[1.0, 1.0])
-    with pytest.raises(ValueError, match=r"a label is beyond the gain table, which ends at 1: got 2 at row 1"):
+    with refusal(what="a label is beyond the gain table, which ends at 1", got="2", where="row 1…"):
         rw.objectives.PLRank(gain=(0, 1))([0.0, 1.0], [0, 2], [0, 2], stream)
-    with pytest.raises(ValueError, match="samples must be a whole number of at least 1: got 0"):
+    with refusal(what="samples must be a whole number of at least 1", got="0"):
         rw.objectives.sample_rankings([0.0], [0, 1], stream, 0)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from tests.refusals import refusal
 
 SEEN = np.array([1.0, 0.5, 0.3, 0.2])  # how likely each place is looked at
 SCORES = np.array([0.2, 1.1, -0.4, 0.5])
@@ -114,9 +115,9 @@ def test_two_clicks_of_a_list_draw_different_numbers_and_batches_do_not_matter()
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="a label is too large for a number of clicks: got 1e"):
+    with refusal(what="a label is too large for a number of clicks", got="1e…"):
         rw.objectives.clickwise(rw.objectives.SoftmaxCE())(SCORES, [0, 1e12, 0, 0], [0, 4])
-    with pytest.raises(ValueError, match="clip must be a number"):
+    with refusal(what="clip must be a number in (0, inf)"):
         rw.objectives.clickwise(rw.objectives.SoftmaxCE(), clip=0.0)
-    with pytest.raises(ValueError, match="takes no document_rewards"):
+    with refusal(what="clickwise(plrank) takes no document_rewards"):
         rw.objectives.clickwise(rw.objectives.PLRank())(SCORES, [0, 1, 0, 0], [0, 4], document_rewards=SCORES)

@@ -7,6 +7,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.statistics.objective_checks import differences
+from tests.refusals import refusal, refuses
 
 THETA = 1.0 / np.arange(1, 7)
 
@@ -100,14 +101,13 @@ def test_a_loss_of_torch_takes_positions():
 
 
 def test_errors_say_what_is_missing():
-    with pytest.raises(ValueError, match="positioned needs the position at which every document was shown.*position="):
+    with refusal(what="positioned needs the position at which every document was shown", hint="…position=…"):
         rw.objectives.positioned(rw.objectives.SoftmaxCE())([0.0, 1.0], [0, 1], [0, 2])
-    with pytest.raises(ValueError, match="positions must be at least 1: got 0 at row 1"):
+    with refusal(what="positions must be at least 1", got="0", where="row 1…"):
         rw.objectives.positioned(rw.objectives.SoftmaxCE())([0.0, 1.0], [0, 1], [0, 2], positions=[1, 0])
-    with pytest.raises(ValueError, match="listnet takes no positions. Hint: .*positions go to positioned"):
+    with refusal(what="listnet takes no positions", hint="…positions go to positioned…"):
         rw.objectives.ListNet()([0.0, 1.0], [0, 1], [0, 2], positions=[1, 2])
-    with pytest.raises(ValueError, match="ridge"):
-        rw.objective("positioned(softmax_ce, ridge=0.0)")
+    refuses(lambda: rw.objective("positioned(softmax_ce, ridge=0.0)"), about="…ridge…")
 
 
 # Training: production sorts by a feature that has nothing to do with relevance, and users look at the top.

@@ -12,6 +12,7 @@ from rankwise.metrics.gains import discounts
 from rankwise.objectives.prepared import NoDeviceKernelError
 from rankwise.objectives.wrappers.safe import PreparedSafe, safe
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings
+from tests.refusals import refusal, refuses
 
 SIZE, TOP = 5, 3
 RANKINGS = np.array(list(itertools.permutations(range(SIZE), TOP)))
@@ -194,14 +195,13 @@ def test_other_losses_have_a_floor():
 
 
 def test_errors_say_what_is_missing():
-    with pytest.raises(ValueError, match="safe needs production's score of every document.*init_model=production"):
+    with refusal(what="safe needs production's score of every document", hint="…init_model=production"):
         rw.objective("safe(plrank)")([0.0, 1.0], [0, 1], [0, 2], rw.Stream(0))
-    with pytest.raises(ValueError, match="clip limits the rewards of plrank: got xendcg"):
-        rw.objective("safe(xendcg, clip=1.2)")
+    refuses(lambda: rw.objective("safe(xendcg, clip=1.2)"), what="clip limits the rewards of plrank", got="xendcg")
     for text in ("clip=0.9", "floor=1.1", "weight=0.5"):
         with pytest.raises(ValueError, match=text.partition("=")[0]):
             rw.objective(f"safe(plrank, {text})")
-    with pytest.raises(ValueError, match="needs a stream"):
+    with refusal(what="safe(xendcg) draws random numbers and needs a stream"):
         rw.objectives.safe(rw.objectives.XENDCG())([0.0, 1.0], [0, 1], [0, 2], init_scores=[0.0, 1.0])
 
 
@@ -259,5 +259,4 @@ def test_a_continued_model_is_production(data: rw.RankingDataset):
     assert np.quantile(exposure_ratios(by_scores.predict(started), start, data), 0.02) > 0.75
     read = TrainingSettings.of(by_model).columns(TrainingData(train=data, older=old))
     np.testing.assert_array_equal(read["init_scores"], start)
-    with pytest.raises(ValueError, match="safe needs production's score"):
-        rw.LightGBMRanker("safe(plrank)").fit(data)
+    refuses(lambda: rw.LightGBMRanker("safe(plrank)").fit(data), what="safe needs production's score of every document")

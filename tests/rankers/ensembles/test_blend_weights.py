@@ -8,6 +8,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers.ensembles.blend_weights import AVERAGE, Weights, average_weights, choose, choose_weights
+from tests.refusals import refusal, refuses
 
 NDCG = rw.metric("ndcg@10")
 DOCS = 20
@@ -155,18 +156,16 @@ def test_weights_print_as_a_table_and_are_read_back():
 
 def test_errors_say_what_is_wrong():
     scores, labels, offsets = sample(np.random.default_rng(9), 10, (0.6, 0.3))
-    with pytest.raises(ValueError, match=r"scores of at least one member: got an array of shape \(200,\)"):
+    with refusal(what="a blend needs scores of at least one member", got="an array of shape (200,)"):
         choose_weights(scores[0], labels, offsets)
-    with pytest.raises(ValueError, match="a name for each member and a fold for each query: got 1 names and 10 folds"):
+    with refusal(what="there must be a name for each member and a fold for each query", got="1 names and 10 folds…"):
         choose_weights(scores, labels, offsets, names=["one"])
-    with pytest.raises(ValueError, match="every member gives all documents of a query the same score"):
+    with refusal(what="every member gives all documents of a query the same score"):
         choose_weights(np.ones_like(scores), labels, offsets)
-    with pytest.raises(ValueError, match="scores no query"):
-        choose_weights(scores, np.zeros_like(labels), offsets)
+    refuses(lambda: choose_weights(scores, np.zeros_like(labels), offsets), what="ndcg@10 scores no query")
     broken = scores.copy()
     broken[1, 3] = np.nan
-    with pytest.raises(ValueError, match="nan"):
-        choose_weights(broken, labels, offsets)
+    refuses(lambda: choose_weights(broken, labels, offsets), got="nan")
 
 
 def test_the_average_leaves_out_what_is_surely_worse_and_nothing_else():

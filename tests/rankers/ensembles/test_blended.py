@@ -13,6 +13,7 @@ from rankwise.models import storage
 from rankwise.rankers.ensembles.blend_weights import choose_weights, score_deviation
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.table import ranker_class
+from tests.refusals import refusal, refuses
 
 SMALL: dict[str, Any] = {"rounds": 8, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}
 NET: dict[str, Any] = {"hidden": (6,), "epochs": 12, "threads": 1, "device": "cpu", "learning_rate": 0.02}
@@ -79,9 +80,9 @@ def test_blend_scores_explains_and_is_saved_bit_for_bit(mixed, parts, tmp_path):
     assert loaded.out_of_fold_.interval == mixed.out_of_fold_.interval
     assert same(rw.load(loaded.save(tmp_path / "again")), mixed, valid)
     assert not any(path.suffix in (".pkl", ".pickle") for path in (tmp_path / "blend").iterdir())
-    with pytest.raises(AttributeError, match="net tells no importances"):
+    with refusal(AttributeError, what="a net tells no importances of features, nor does a blend with one"):
         _ = mixed.feature_importances_
-    with pytest.raises(ValueError, match=r"all its members are trees of one library: got blended\(lightgbm.*distilled"):
+    with refusal(what="…all its members are trees of one library", got="blended(lightgbm…", hint="…distilled…"):
         rw.export(mixed, tmp_path / "blend.onnx", "onnx")
 
 
@@ -109,7 +110,7 @@ def test_net_that_looks_at_whole_lists_is_told_of_them(parts):
     assert blend.needs_lists
     expected = sum(f * one.predict(valid) for f, one in zip(blend.weights_.factors, blend.members_, strict=True))
     np.testing.assert_allclose(blend.predict(valid), expected, rtol=1e-12)
-    with pytest.raises(ValueError, match="list"):
+    with refusal(what="a NeuralRanker looks at whole lists, and must know which documents belong together"):
         blend.predict(valid.features)
 
 
@@ -163,14 +164,14 @@ def test_trained_bags_are_blended_without_training(parts):
     assert not fresh.__sklearn_is_fitted__()
     again = blend.__sklearn_clone__().fit(train, valid)
     assert same(again, whole, valid)
-    with pytest.raises(ValueError, match=r"a bag was trained on other data.*validation data that the bags"):
+    with refusal(what="a bag was trained on other data", hint="…validation data that the bags…"):
         rw.blended.of_fitted(bags, train)
     other = rw.bagged(ranker(seed=3), folds=2).fit(train, valid)
-    with pytest.raises(ValueError, match=r"must share their folds: got folds=2, repeats=1, seed=3 and .*fold_seed"):
+    with refusal(what="…must share their folds", got="folds=2, repeats=1, seed=3 and…", hint="…fold_seed"):
         rw.blended.of_fitted([bags[0], other], train, valid)
-    with pytest.raises(ValueError, match="not trained yet"):
+    with refusal(what="this bagged is not trained yet"):
         rw.blended.of_fitted([rw.bagged(ranker(), folds=2)], train, valid)
-    with pytest.raises(ValueError, match=r"only trained bags are blended without training: got LightGBMRanker"):
+    with refusal(what="only trained bags are blended without training", got="LightGBMRanker"):
         rw.blended.of_fitted([bags[0], ranker()], train, valid)
 
 
@@ -195,9 +196,8 @@ def test_resumed_blend_is_the_one_that_was_never_interrupted(parts, tmp_path):
 
     with pytest.raises(Killed):
         blend("kept").fit(train, valid, callback=kill)
-    with pytest.raises(FileExistsError, match="resume=True"):
-        blend("kept").fit(train, valid)
-    with pytest.raises(ValueError, match=r"holds another blend \(members differs\)"):
+    refuses(lambda: blend("kept").fit(train, valid), FileExistsError, hint="…resume=True…")
+    with refusal(what="the folder holds another blend (members differs)"):
         blend("kept", leaves=3).fit(train, valid, resume=True)
     seen: list[int] = []
     resumed = blend("kept").fit(train, valid, resume=True, callback=lambda done, _: seen.append(done))
@@ -205,8 +205,7 @@ def test_resumed_blend_is_the_one_that_was_never_interrupted(parts, tmp_path):
     whole = blend("whole").fit(train, valid)
     assert same(resumed, whole, valid)
     assert np.array_equal(resumed.oof_scores_, whole.oof_scores_)
-    with pytest.raises(ValueError, match="resume needs a checkpoint"):
-        rw.blended([ranker()], folds=2).fit(train, resume=True)
+    refuses(lambda: rw.blended([ranker()], folds=2).fit(train, resume=True), what="resume needs a checkpoint")
 
 
 def test_interruption_ends_the_blend(parts):
@@ -272,12 +271,9 @@ def test_direction_of_a_feature_is_learned_without_its_own_fold(parts):
     crossed = FeatureRanker(0).cross_fit(half, fold)
     rows = np.repeat(fold, up.sizes) == 0
     assert np.array_equal(crossed.oof_scores_[rows], -up.features[rows, 0])  # as the other fold says, and wrong here
-    with pytest.raises(ValueError, match="have no names"):
-        FeatureRanker("a").fit(up)
-    with pytest.raises(ValueError, match="feature"):
-        FeatureRanker(2).fit(up)
-    with pytest.raises(ValueError, match="cannot be ranked by a category"):
-        FeatureRanker(0).fit(up.with_(categorical=(0,)))
+    refuses(lambda: FeatureRanker("a").fit(up), what="the features of these data have no names")
+    refuses(lambda: FeatureRanker(2).fit(up), what="a column in feature must be smaller than the number of features")
+    refuses(lambda: FeatureRanker(0).fit(up.with_(categorical=(0,))), what="documents cannot be ranked by a category")
 
 
 def test_forged_weights_are_one_error(parts, tmp_path):
@@ -292,23 +288,18 @@ def test_forged_weights_are_one_error(parts, tmp_path):
 
 def test_errors_say_what_to_do(parts):
     train, valid = parts
-    with pytest.raises(ValueError, match="made of a list of rankers"):
-        rw.blended([])
-    with pytest.raises(ValueError, match="made of a list of rankers"):
-        rw.blended(ranker())
-    with pytest.raises(ValueError, match=r"bags of them, and features: got the class LightGBMRanker.*not trained yet"):
+    refuses(lambda: rw.blended([]), what="a blend is made of a list of rankers")
+    refuses(lambda: rw.blended(ranker()), what="a blend is made of a list of rankers")
+    with refusal(what="…bags of them, and features", got="the class LightGBMRanker", hint="…not trained yet…"):
         rw.blended([rw.LightGBMRanker])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match=r"must have its folds: got folds=3 and folds=2"):
+    with refusal(what="bags of a blend must have its folds", got="folds=3 and folds=2"):
         rw.blended([rw.bagged(ranker(), folds=3)], folds=2).fit(train)
-    with pytest.raises(ValueError, match=r"trained already: got LightGBMRanker.*of_fitted"):
+    with refusal(what="…trained already", got="LightGBMRanker", hint="…of_fitted"):
         rw.blended([ranker(rounds=1).fit(train)], folds=2).fit(train)
-    with pytest.raises(ValueError, match=r"feature.*'aa'"):
-        rw.blended([ranker(), "aa"], folds=2).fit(train)
-    with pytest.raises(ValueError, match=r"ranker inside blended.*ranker_3"):
+    refuses(lambda: rw.blended([ranker(), "aa"], folds=2).fit(train), what="unknown feature", got="'aa'")
+    with refusal(what="unknown ranker inside blended", got="'ranker_3'"):
         rw.blended([ranker(), "a"]).set_params(ranker_3__leaves=3)
-    with pytest.raises(ValueError, match="not trained yet"):
-        rw.blended([ranker()]).predict(valid)
-    with pytest.raises(ValueError, match="not trained yet"):
-        rw.blended([ranker()]).rank(valid)
-    with pytest.raises(ValueError, match="debias"):
+    refuses(lambda: rw.blended([ranker()]).predict(valid), what="this blended is not trained yet")
+    refuses(lambda: rw.blended([ranker()]).rank(valid), what="this blended is not trained yet")
+    with refusal(got="…debias…"):
         rw.blended([ranker(debias=True), "a"], folds=2).fit(train.with_(propensities=np.ones(train.n_docs)))

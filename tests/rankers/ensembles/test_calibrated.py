@@ -14,6 +14,7 @@ import rankwise as rw
 from rankwise.models import storage
 from rankwise.statistics.calibration import fitted, sigmoid
 from tests.cli.running import refused, run
+from tests.refusals import refusal, refuses
 
 
 def lists(seed: int, n_queries: int = 300) -> rw.RankingDataset:
@@ -84,7 +85,7 @@ def test_queries_of_several_segments_keep_their_order(model, fresh):
     scorer = calibrated.scorer()
     np.testing.assert_array_equal(scorer(features[:10], np.array([0, 10])), p[:10])
     np.testing.assert_array_equal(scorer(mixed), p)
-    with pytest.raises(ValueError, match="several segments.*got 'missing' and .* of 'market'.*offsets"):
+    with refusal(what="…several segments…", got="'missing' and …of 'market'", hint="…offsets…"):
         scorer(features[:10])
 
 
@@ -152,8 +153,7 @@ print(model)
 def test_curves_of_a_file_must_rise(model, fresh, tmp_path):
     calibrated = rw.calibrate(model, fresh, "platt")
     calibrated.curves_ = {"": [[0.0, 1.0], [1.0, 0.0], [1.0]]}
-    with pytest.raises(ValueError, match="curve must increase"):
-        rw.load(calibrated.save(tmp_path / "model"))
+    refuses(lambda: rw.load(calibrated.save(tmp_path / "model")), what="the log odds of a curve must increase")
 
 
 def test_an_expression_is_trained_and_calibrated_on_validation_data(fresh):
@@ -164,7 +164,7 @@ def test_an_expression_is_trained_and_calibrated_on_validation_data(fresh):
     assert repr(ranker.ranker_) == "lightgbm(xendcg, rounds=15, leaves=7, threads=1)"
     expected = rw.calibrate(ranker.ranker_, fresh, "platt").predict(fresh)
     np.testing.assert_array_equal(ranker.predict(fresh), expected)
-    with pytest.raises(ValueError, match="fitted to queries that the ranker was not trained on.*validation"):
+    with refusal(what="a curve is fitted to queries that the ranker was not trained on", hint="…validation…"):
         rw.ranker(text).fit(lists(0))
 
 
@@ -248,19 +248,18 @@ def test_a_calibrated_ranker_is_calibrated_anew_for_its_label(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("expression", "message"),
+    ("expression", "fields"),
     [
         (
             "calibrate(lightgbm(xendcg + on(purchase, xendcg)))",
-            "several labels.*got labels, purchase.*label='purchase'",
+            {"what": "…several labels…", "got": "labels, purchase", "hint": "…label='purchase'"},
         ),
-        ("calibrate(blended(lightgbm(on(click, xendcg)), lightgbm(on(purchase, xendcg))))", "got click, purchase"),
-        ("calibrate(lightgbm(on(purchase, xendcg)), label=purchas)", "no labels called 'purchas'"),
+        ("calibrate(blended(lightgbm(on(click, xendcg)), lightgbm(on(purchase, xendcg))))", {"got": "click, purchase"}),
+        ("calibrate(lightgbm(on(purchase, xendcg)), label=purchas)", {"what": "…no labels called 'purchas'"}),
     ],
 )
-def test_which_label_is_not_known(expression, message):
-    with pytest.raises(ValueError, match=message):
-        rw.ranker(expression).fit(goals(0), goals(1))
+def test_which_label_is_not_known(expression, fields):
+    refuses(lambda: rw.ranker(expression).fit(goals(0), goals(1)), **fields)
 
 
 BAG = "bagged(lightgbm(lambdarank, rounds=60, leaves=31, min_documents=2, threads=1), folds=3)"
@@ -323,14 +322,14 @@ def test_other_formats_and_segments_are_refused(model, fresh, tmp_path):
     for form in ("treelite", "elasticsearch", "ranklib", "vespa", "solr"):
         with pytest.raises(ValueError, match=f"{form} has no place for the curve.*export model.ranker_"):
             rw.export(rw.calibrate(model, fresh), tmp_path / "model", form)
-    with pytest.raises(ValueError, match="curves of segments cannot be exported: got segment='market'"):
+    with refusal(what="the curves of segments cannot be exported", got="segment='market'"):
         rw.export(rw.calibrate(model, fresh, segment="market"), tmp_path / "model", "onnx")
-    with pytest.raises(ValueError, match="calibrated twice"):
+    with refusal(what="a ranker that was calibrated twice has no one curve"):
         rw.export(rw.calibrate(rw.calibrate(model, fresh), lists(3)), tmp_path / "model", "onnx")
 
 
 def test_what_makes_no_sense_is_refused(model, fresh):
-    with pytest.raises(ValueError, match=r"same for all documents of a query.*got .* of 'noise' at .*query number 0"):
+    with refusal(what="…same for all documents of a query…", got="…of 'noise'", where="…query number 0…"):
         rw.calibrate(model, fresh, segment="noise")
     for arguments, message in (
         ({"method": "beta"}, "unknown method: got 'beta'"),
@@ -340,13 +339,11 @@ def test_what_makes_no_sense_is_refused(model, fresh):
     ):
         with pytest.raises(ValueError, match=message):
             rw.calibrate(model, fresh, **arguments)
-    with pytest.raises(ValueError, match="relevance does not rise with scores"):
+    with refusal(what="relevance does not rise with scores"):
         rw.calibrate(model, fresh.with_(labels=1 - fresh.labels))
-    with pytest.raises(ValueError, match="a curve is fitted to data"):
-        rw.calibrate(model)
-    with pytest.raises(ValueError, match="only trained rankers can be calibrated: got int"):
-        rw.calibrate(3, fresh)
-    with pytest.raises(ValueError, match="add up to scores, and not to probabilities.*explain model.ranker_"):
+    refuses(lambda: rw.calibrate(model), what="a curve is fitted to data")
+    refuses(lambda: rw.calibrate(3, fresh), what="only trained rankers can be calibrated", got="int")
+    with refusal(what="contributions add up to scores, and not to probabilities", hint="explain model.ranker_"):
         rw.calibrate(model, fresh).explain(fresh)
 
 
@@ -482,5 +479,5 @@ def test_recommenders_are_refused(recommender):
         lambda: rw.CalibratedRanker(recommender()),
         lambda: rw.calibrate(recommender().fit(ratings), ratings.dataset(1, seed=0)),
     ):
-        with pytest.raises(ValueError, match="score features can be calibrated: got a recommender"):
+        with refusal(what="only rankers that score features can be calibrated", got="a recommender…"):
             calibrated()

@@ -10,6 +10,7 @@ from sklearn.base import clone
 import rankwise as rw
 from tests.rankers.nets.test_neural import first_layer, ranker
 from tests.rankers.test_contract import Failing, Interrupted, same
+from tests.refusals import refusal, refuses
 
 
 def test_an_average_is_that_of_the_recursion(data):
@@ -50,10 +51,9 @@ def test_averages_are_resumed_saved_and_cloned(data, valid, tmp_path):
 
 
 def test_an_average_must_forget(data):
-    with pytest.raises(ValueError, match="averaging must be below 1: got 1.0. Hint: set averaging=0.99"):
+    with refusal(what="averaging must be below 1", got="1.0", hint="set averaging=0.99…"):
         ranker(averaging=1.0).fit(data)
-    with pytest.raises(ValueError, match=r"averaging must be a number in \[0, 1\]: got -0.1"):
-        ranker(averaging=-0.1).fit(data)
+    refuses(lambda: ranker(averaging=-0.1).fit(data), what="averaging must be a number in [0, 1]", got="-0.1")
 
 
 def test_a_bag_of_averaged_nets_scores_with_the_averages(data):

@@ -8,6 +8,7 @@ import rankwise as rw
 from rankwise.metrics import metrics as find_metrics
 from rankwise.rankers.nets.inputs import NetScores
 from rankwise.rankers.training.validation import EvalMetrics, EvalSet, Validation
+from tests.refusals import refusal
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 
@@ -93,5 +94,5 @@ def test_scores_that_are_not_finite_are_an_error_there_too(lists):
     for broken in (np.nan, np.inf):
         given = scores(lists, 0)
         given[7] = broken
-        with pytest.raises(ValueError, match="scores must be finite"):
+        with refusal(what="scores must be finite"):
             measure.on_device(NetScores(torch.tensor(given, device=DEVICE)))

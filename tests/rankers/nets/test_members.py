@@ -13,6 +13,7 @@ from rankwise.models.nets.presets import NetSettings
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import losses, same
 from tests.rankers.training.learners import learner_of
+from tests.refusals import refusal, refuses
 
 
 def alone(net: Any, member: int, settings: NetSettings) -> Any:
@@ -87,14 +88,10 @@ def test_the_preset_is_what_the_code_of_the_paper_starts_from(data):
 
 
 def test_what_members_cannot_be(data):
-    with pytest.raises(
-        ValueError, match=r"members of a net share its hidden layers.*got members=2, hidden=\(16,\) and b"
-    ):
+    with refusal(what="members of a net share its hidden layers…", got="members=2, hidden=(16,) and batch…"):
         ranker(members=2, batch_norm=True).fit(data)
-    with pytest.raises(ValueError, match=r"got members=2, hidden=\(\) and batch_norm='off'. Hint: set hidden=\(64,\)"):
+    with refusal(got="members=2, hidden=() and batch_norm='off'", hint="set hidden=(64,)…"):
         ranker(members=2, hidden=()).fit(data)
-    with pytest.raises(ValueError, match="members must be a whole number of at least 1: got 0"):
-        ranker(members=0).fit(data)
+    refuses(lambda: ranker(members=0).fit(data), what="members must be a whole number of at least 1", got="0")
     older = ranker(members=2, epochs=1).fit(data)
-    with pytest.raises(ValueError, match="init_model must be a net of the same layers"):
-        ranker(epochs=1).fit(data, init_model=older)
+    refuses(lambda: ranker(epochs=1).fit(data, init_model=older), what="init_model must be a net of the same layers")

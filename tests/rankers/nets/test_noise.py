@@ -11,6 +11,7 @@ from rankwise.models.nets.mlp import Perceptron
 from rankwise.models.nets.presets import NetSettings
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
+from tests.refusals import refuses
 
 
 def test_noise_has_the_deviation_that_was_set_and_is_not_scored_with():
@@ -35,5 +36,4 @@ def test_noise_repeats_with_the_seed_and_is_saved(data, valid, tmp_path):
 
 
 def test_noise_below_nothing_is_refused(data):
-    with pytest.raises(ValueError, match=r"feature_noise must be a number in \[0, inf\): got -1"):
-        ranker(feature_noise=-1.0).fit(data)
+    refuses(lambda: ranker(feature_noise=-1.0).fit(data), what="feature_noise must be a number in [0, inf)", got="-1…")

@@ -17,6 +17,7 @@ from rankwise.models.nets import transforms
 from rankwise.models.nets.transforms import Transform
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
+from tests.refusals import refusal
 
 
 def transformed(kind: str, train: Any, features: Any) -> Any:
@@ -97,8 +98,8 @@ def test_nets_of_quantiles_are_saved_and_cloned(data, valid, tmp_path):
 def test_quantiles_are_refused_where_they_cannot_be_computed(data, tmp_path):
     broken = np.array(data.features)
     broken[5, 2] = np.inf
-    with pytest.raises(ValueError, match=r"finite, or NaN where they are missing: got inf at row 5, column 2"):
+    with refusal(what="…finite, or NaN where they are missing", got="inf", where="row 5, column 2"):
         ranker(transform="quantile").fit(data.with_(features=broken))
     linear = ranker(hidden=(), transform="quantile", epochs=1).fit(data)
-    with pytest.raises(ValueError, match="takes trees and linear models: got a net with the ranks of features"):
+    with refusal(what="Elasticsearch's plugin takes trees and linear models", got="a net with the ranks of features"):
         rw.export(linear, tmp_path / "net", "elasticsearch", names=[f"f{j}" for j in range(12)])

@@ -13,6 +13,7 @@ import rankwise as rw
 from rankwise.models.formats.tree_arrays import LEAF, Nodes, below
 from rankwise.models.scoring.quickscorer import questions, score
 from rankwise.rankers.table import ranker_class
+from tests.refusals import refusal, refuses
 
 SMALL: dict[str, Any] = {"rounds": 10, "leaves": 12, "min_documents": 2, "learning_rate": 0.2, "threads": 1}
 LIBRARIES = ("lightgbm", "xgboost", "catboost")
@@ -169,10 +170,8 @@ def test_whatever_predict_takes_is_taken(model, data):
     for given in (rows.astype(np.float64), np.asfortranarray(rows), rows.tolist(), rows[::-1][::-1]):
         np.testing.assert_array_equal(scorer(given), expected)
     np.testing.assert_array_equal(scorer(data), model.predict(data))
-    with pytest.raises(ValueError, match="the model was trained on 12 features: got 11"):
-        scorer(rows[:, :11])
-    with pytest.raises(ValueError, match="features must be a matrix of numbers"):
-        scorer(rows[0])
+    refuses(lambda: scorer(rows[:, :11]), what="the model was trained on 12 features", got="11")
+    refuses(lambda: scorer(rows[0]), what="features must be a matrix of numbers, one row per document")
 
 
 def test_columns_of_tables_are_found_by_name(data):
@@ -214,10 +213,8 @@ def test_training_again_leaves_a_scorer_as_it_was(data):
 def test_rankers_that_cannot_have_one(data):
     named = data.with_(document_ids=np.arange(data.n_docs) % 20)
     factors = rw.recommend.FactorizationRanker("softmax_ce", factors=2, epochs=1, threads=1, device="cpu").fit(named)
-    with pytest.raises(ValueError, match="FactorizationRanker scores ids of users and items, and no features"):
-        factors.scorer()
-    with pytest.raises(ValueError, match="this LightGBMRanker is not trained yet"):
-        rw.LightGBMRanker().scorer()
+    refuses(factors.scorer, what="FactorizationRanker scores ids of users and items, and no features")
+    refuses(lambda: rw.LightGBMRanker().scorer(), what="this LightGBMRanker is not trained yet")
 
 
 def test_threads_share_a_scorer(model, data):
@@ -311,11 +308,11 @@ def test_several_queries_are_scored_as_predict_does(name, data):
     table = pl.DataFrame(fresh.features[order], schema=names).with_columns(qid=pl.Series(fresh.qids()[order]))
     for given in (table,) if model.needs_lists else (table, fresh.features):
         if name == "calibrated":
-            with pytest.raises(ValueError, match="documents of several segments"):
+            with refusal(what="documents of several segments are of one query or of several, which have other curves"):
                 scorer(given)
         else:
             np.testing.assert_allclose(scorer(given), model.predict(given), rtol=1e-12)
     assert scorer(np.zeros((0, 12), np.float32)).shape == (0,)
     assert scorer(np.zeros((0, 12)), np.array([0])).shape == (0,)
-    with pytest.raises(ValueError, match="offsets must cover every row"):
+    with refusal(what="offsets must cover every row: begin with 0 and end with the number of rows"):
         scorer(fresh.features, np.array([0, 3]))

@@ -14,6 +14,7 @@ import rankwise as rw
 from rankwise.models.forests import lightgbm as forests
 from rankwise.models.forests.library_errors import without_lines
 from tests.cli.running import run
+from tests.refusals import refusal, refuses
 
 FEATURES = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
 LABELS, QUERIES = np.tile([0, 1, 2], 20), np.repeat(range(6), 10)
@@ -25,46 +26,62 @@ def fit(ranker, features=FEATURES, labels=LABELS, **queries):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "fields"),
     [
-        ({"bagging_fraction": 2.0}, r"LightGBM cannot train so: got Check failed: \(bagging_fraction\) <= \(1\.0\)\."),
-        ({"max_bin": 1}, r"got Check failed: \(max_bin\) > \(1\)\. Hint: look at the parameters of LightGBM itself"),
-        ({"max_bin": "many"}, "Parameter max_bin should be of type int"),
-        ({"boosting": "bosting"}, "Unknown boosting type bosting"),
-        ({"force_row_wise": True, "force_col_wise": True}, "Cannot set both of `force_col_wise` and `force_row_wise`"),
-        ({"data_sample_strategy": "goss", "top_rate": 0.9, "other_rate": 0.9}, "top_rate"),
-        ({"cegb_penalty_feature_lazy": [1.0]}, "cegb_penalty_feature_lazy should be the same size as feature number"),
-        ({"interaction_constraints": [[0, 2]]}, "name features by their numbers from 0: got 2 for 2 features"),
-        ({"min_documents": 50}, "the model learned nothing from 6 queries: got no split of 60 documents"),
+        (
+            {"bagging_fraction": 2.0},
+            {"what": "LightGBM cannot train so", "got": "Check failed: (bagging_fraction) <= (1.0)"},
+        ),
+        (
+            {"max_bin": 1},
+            {"got": "Check failed: (max_bin) > (1)", "hint": "look at the parameters of LightGBM itself…"},
+        ),
+        ({"max_bin": "many"}, {"got": 'Parameter max_bin should be of type int, got "many"'}),
+        ({"boosting": "bosting"}, {"got": "Unknown boosting type bosting"}),
+        (
+            {"force_row_wise": True, "force_col_wise": True},
+            {"got": "Cannot set both of `force_col_wise` and `force_row_wise` to `true` at the same time"},
+        ),
+        ({"data_sample_strategy": "goss", "top_rate": 0.9, "other_rate": 0.9}, {"got": "…top_rate…"}),
+        (
+            {"cegb_penalty_feature_lazy": [1.0]},
+            {"got": "cegb_penalty_feature_lazy should be the same size as feature number"},
+        ),
+        (
+            {"interaction_constraints": [[0, 2]]},
+            {"what": "interaction_constraints name features by their numbers from 0", "got": "2 for 2 features"},
+        ),
+        (
+            {"min_documents": 50},
+            {"what": "the model learned nothing from 6 queries", "got": "no split of 60 documents…"},
+        ),
         (
             {"objective": "native:lambdarank", "label_gain": [0, 1]},
-            "needs labels below 2, the number of its gains: got 2",
+            {"what": "native:lambdarank needs labels below 2, the number of its gains", "got": "2"},
         ),
     ],
 )
-def test_what_lightgbm_refuses_is_said_once(settings, message, capfd):
-    with pytest.raises(ValueError, match=message):
-        fit(rw.LightGBMRanker(**QUICK, **settings))
+def test_what_lightgbm_refuses_is_said_once(settings, fields, capfd):
+    refuses(lambda: fit(rw.LightGBMRanker(**QUICK, **settings)), **fields)
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_model_that_lightgbm_cannot_read_is_said_once(capfd):
-    with pytest.raises(ValueError, match="cannot read as a LightGBM model"):
+    with refusal(what="cannot read as a LightGBM model"):
         rw.LightGBMRanker.library.forest.read(b"tree\nversion=v4\nnum_class=1\n\nTree=0\nend of trees\n")
     assert capfd.readouterr() == ("", "")
 
 
 def test_features_that_cannot_be_split_are_said_once(capfd):
-    with pytest.raises(ValueError, match="features that are the same for every document"):
-        fit(rw.LightGBMRanker(**QUICK), FEATURES * 0)
+    refuses(lambda: fit(rw.LightGBMRanker(**QUICK), FEATURES * 0), got="features that are the same for every document")
     assert capfd.readouterr() == ("", "")
 
 
 def test_what_xgboost_refuses_is_an_error_of_ours():
     pytest.importorskip("xgboost")
-    with pytest.raises(ValueError, match=r"XGBoost cannot train so: got value 2 for Parameter subsample exceed bound"):
+    with refusal(what="XGBoost cannot train so", got="value 2 for Parameter subsample exceed bound [0,1]"):
         fit(rw.XGBoostRanker(**QUICK, subsample=2.0))
-    with pytest.raises(ValueError, match="XGBoost cannot train so: got .*Input data contains `inf`"):
+    with refusal(what="XGBoost cannot train so", got="…Input data contains `inf`…"):
         fit(rw.XGBoostRanker(**QUICK), FEATURES * np.inf)
 
 
@@ -125,28 +142,28 @@ def rankers():
 def test_data_without_features_or_documents_are_refused_by_every_ranker():
     bare = rw.RankingDataset(np.empty((60, 0)), LABELS, range(0, 61, 10))
     for ranker in rankers():
-        with pytest.raises(ValueError, match="learns from features of documents: got 60 documents with 0 features"):
+        with refusal(what="a ranker learns from features of documents", got="60 documents with 0 features"):
             ranker.fit(bare)
-        with pytest.raises(ValueError, match="got 0 documents with 2 features"):
+        with refusal(got="0 documents with 2 features"):
             ranker.fit(rw.RankingDataset(np.empty((0, 2)), [], [0]))
 
 
 def test_a_table_without_columns_is_refused():
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(ValueError, match="a table of features must have columns"):
+    with refusal(what="a table of features must have columns"):
         fit(rw.LightGBMRanker(**QUICK), pandas.DataFrame(index=range(60)))
 
 
 def test_query_ids_must_be_known():
     ranker, unknown_ids = rw.LightGBMRanker(**QUICK), np.array([1, 2, None, 4, 5, 6], object)
     for unknown in (None, float("nan")):
-        with pytest.raises(ValueError, match=r"qid must be known for every document: got (None|nan) at row 0"):
+        with refusal(what="qid must be known for every document", where="row 0"):
             fit(ranker, qid=[unknown, *QUERIES[1:].tolist()])
-    with pytest.raises(ValueError, match="qids must be known for every document: got None at row 59"):
+    with refusal(what="qids must be known for every document", got="None", where="row 59"):
         rw.RankingDataset.from_qids(FEATURES, LABELS, [*QUERIES[:-1].tolist(), None])
-    with pytest.raises(ValueError, match="query ids must be known for every query: got None at query number 2"):
+    with refusal(what="query ids must be known for every query", got="None", where="query number 2"):
         rw.RankingDataset(FEATURES, LABELS, range(0, 61, 10), query_ids=unknown_ids)
-    with pytest.raises(ValueError, match="document ids must be known for every document: got None at row 0"):
+    with refusal(what="document ids must be known for every document", got="None", where="row 0"):
         rw.RankingDataset(FEATURES, LABELS, range(0, 61, 10), document_ids=np.full(60, None))
 
 
@@ -164,7 +181,7 @@ def test_columns_of_pandas_own_types_are_read():
     ids = pandas.Series(QUERIES, dtype="Int64")
     for qid in (ids, ids.astype("string"), ids.astype("category"), QUERIES.astype(object)):
         fit(rw.LightGBMRanker(**QUICK, min_documents=2), qid=qid)
-    with pytest.raises(ValueError, match=r"a frame must be a polars, pandas or Arrow table: got pandas\.Series"):
+    with refusal(what="a frame must be a polars, pandas or Arrow table", got="pandas.Series"):
         rw.RankingDataset.from_frame(pandas.Series([1.0]))
 
 

@@ -12,6 +12,7 @@ import pytest
 import rankwise as rw
 from rankwise.data.disk import mapped as disk
 from rankwise.rankers.trees.xgboost import data as external
+from tests.refusals import refusal
 
 RANKERS = (rw.LightGBMRanker, rw.XGBoostRanker)
 SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "patience": None}
@@ -97,7 +98,7 @@ def test_neighbouring_queries_stay_on_disk_and_others_come_into_memory(stored):
 
 def test_no_room_says_where(stored, tmp_path):
     (tmp_path / "taken").write_text("")
-    with pytest.raises(OSError, match="could not be copied to .*taken.*set folder=… to one with enough space"):
+    with refusal(OSError, what="…could not be copied to …taken…", hint="set folder=… to one with enough space"):
         rw.open_data(stored, folder=tmp_path / "taken" / "inside")
 
 
@@ -168,7 +169,7 @@ def test_xgboost_reads_from_folders_of_any_name(data, tmp_path, monkeypatch):
     assert not list((tmp_path / "links").iterdir())
     assert not list(place(opened).parent.glob("rankwise-*"))
     monkeypatch.setattr("tempfile.tempdir", str(stored.parent))
-    with pytest.raises(ValueError, match="through an ASCII path alone.*größe 大.*TMPDIR"):
+    with refusal(what="XGBoost reads features from disk through an ASCII path alone", got="…größe 大", hint="…TMPDIR…"):
         rw.XGBoostRanker("xendcg", **SMALL).fit(opened)
     assert not list(place(opened).parent.glob("rankwise-*"))
 
@@ -212,8 +213,9 @@ def test_where_bins_lie_is_for_features_on_disk_and_a_gpu(stored, data, gpu):
         {"cache_host_ratio": 1.0, "tree_method": "approx"},
     )
     for settings in refused:
-        with pytest.raises(
-            ValueError, match="for features on disk and trees on a GPU.*set device='cuda' and pass data of rw.open_data"
+        with refusal(
+            what="cache_host_ratio and min_cache_page_bytes are for features on disk and trees on a GPU",
+            hint="set device='cuda' and pass data of rw.open_data…",
         ):
             rw.XGBoostRanker("xendcg", **SMALL, **gpu, **settings).fit(data)
 

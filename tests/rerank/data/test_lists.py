@@ -11,6 +11,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.check import MissingExtraError
+from tests.refusals import refusal, refuses
 
 Lists = rw.rerank.Lists
 
@@ -115,7 +116,7 @@ def test_lists_are_a_data_set_with_texts():
 
 
 def test_lists_without_texts_are_rejected():
-    with pytest.raises(ValueError, match="lists need the texts of queries and documents: got no document_texts"):
+    with refusal(what="lists need the texts of queries and documents", got="no document_texts"):
         Lists(["q"], labels=[1], offsets=[0, 1])
 
 
@@ -124,28 +125,31 @@ def test_documents_to_be_scored_need_no_labels():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fields"),
     [
-        ((["q"], ["a", "b"], [0, 1, 1], [0, 2]), "labels must be one number per document"),
-        ((["q", "r"], ["a", "b"], [0, 1], [0, 2]), "one text for each query: got 2 texts for 1"),
+        ((["q"], ["a", "b"], [0, 1, 1], [0, 2]), {"what": "labels must be one number per document"}),
+        ((["q", "r"], ["a", "b"], [0, 1], [0, 2]), {"what": "…one text for each query", "got": "2 texts for 1"}),
         (
             (["q"], ["a", None], [0, 1], [0, 2]),
-            "text of a document must be a str that UTF-8 can hold: got None at document number 1",
+            {
+                "what": "…text of a document must be a str that UTF-8 can hold",
+                "got": "None",
+                "where": "document number 1",
+            },
         ),
-        ((["q"], ["a", "b"], [0, -1], [0, 2]), "labels must be at least 0"),
+        ((["q"], ["a", "b"], [0, -1], [0, 2]), {"what": "labels must be at least 0"}),
     ],
 )
-def test_columns_of_wrong_lengths_or_types_are_rejected(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Lists(*arguments)
+def test_columns_of_wrong_lengths_or_types_are_rejected(arguments, fields):
+    refuses(lambda: Lists(*arguments), **fields)
 
 
 def test_nested_columns_of_wrong_lengths_are_rejected():
-    with pytest.raises(ValueError, match=r"labels must be as many .* got 1 for 2 documents at query number 0"):
+    with refusal(what="labels must be as many…", got="1 for 2 documents", where="query number 0"):
         Lists.from_lists(["q"], [["a", "b"]], [[1]])
-    with pytest.raises(ValueError, match="labels must be one list for each query: got 2 lists for 1 queries"):
+    with refusal(what="labels must be one list for each query", got="2 lists for 1 queries"):
         Lists.from_lists(["q"], [["a", "b"]], [[1, 0], [1]])
-    with pytest.raises(ValueError, match=r"documents must be one list for each query: got the text 'a'"):
+    with refusal(what="documents must be one list for each query", got="the text 'a'"):
         Lists.from_lists(["q"], ["a"], [[1]])
 
 

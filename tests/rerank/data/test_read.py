@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from tests.refusals import refusal, refuses
 
 Lists: Any = rw.rerank.Lists
 read: Any = rw.rerank.read
@@ -105,7 +106,7 @@ def test_hugging_face_datasets_are_read_and_written(tmp_path):
         lists.labels.tolist(),
     )
     assert again.columns.keys() == lists.columns.keys()
-    with pytest.raises(ValueError, match=r"one part is needed: got parts train\. Hint: choose one"):
+    with refusal(what="a Dataset with one part is needed", got="parts train", hint="choose one…"):
         Lists.from_dataset(datasets.DatasetDict({"train": lists.to_dataset()}))
 
 
@@ -143,19 +144,18 @@ def test_every_format_is_read_back_whatever_the_texts(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.xlsx", "a.parquet.gz"])
 def test_names_without_a_known_ending_are_rejected_and_not_written(name, tmp_path):
-    with pytest.raises(ValueError, match=r"cannot tell the format .* Hint: end its name in .jsonl, .csv or .tsv"):
+    with refusal(what="cannot tell the format…", hint="end its name in .jsonl, .csv or .tsv…"):
         rw.rerank.write(Lists.from_dataset(LISTS), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
 def test_ids_that_differ_by_their_type_alone_are_rejected():
     rows: list[dict[str, Any]] = [{"query": "q", "documents": ["a", "b"], "labels": [1, 0], "document_ids": [1, "1"]}]
-    with pytest.raises(ValueError, match="document ids must not differ by their type alone: got 1 and '1'"):
-        Lists.from_dataset(rows)
+    refuses(lambda: Lists.from_dataset(rows), what="document ids must not differ by their type alone", got="1 and '1'")
     rows = [{"query_id": 7, **PAIRS[0]}, {**PAIRS[1], "query_id": "7"}]
-    with pytest.raises(ValueError, match="query ids must not differ by their type alone"):
+    with refusal(what="query ids must not differ by their type alone"):
         Lists.from_dataset([rows[0] | {"query_id": 7}, rows[1]])
-    with pytest.raises(ValueError, match="ids of texts must not differ by their type alone"):
+    with refusal(what="ids of texts must not differ by their type alone"):
         rw.rerank.read_trec({"q": {"1": 1}}, {"q": "a"}, {1: "x", "1": "y"})  # type: ignore[dict-item]
     mixed = Lists.from_dataset([{"query": "q", "documents": ["a", "b"], "labels": [1, 0], "document_ids": [1, "b"]}])
     assert mixed.document_ids.tolist() == ["1", "b"]
@@ -165,8 +165,7 @@ def test_written_lists_are_read_back(tmp_path):
     lists = Lists.from_dataset(LISTS)
     for name in ("lists.jsonl", "lists.jsonl.zst"):
         is_expected(read(rw.rerank.write(lists, tmp_path / name)))
-    with pytest.raises(FileExistsError, match="is kept"):
-        rw.rerank.write(lists, tmp_path / "lists.jsonl")
+    refuses(lambda: rw.rerank.write(lists, tmp_path / "lists.jsonl"), FileExistsError, what="…is kept")
     plain = Lists.from_lists(["ü"], [["a", "b"]], [[1, 0]])
     again = read(rw.rerank.write(plain, tmp_path / "plain.jsonl"))
     assert (again.query_ids, again.document_ids, again.weights, again.columns) == (None, None, None, {})
@@ -186,8 +185,7 @@ def test_columns_may_have_any_name_and_relevant_documents_columns_of_their_own(t
 def test_labels_are_optional_for_scoring_and_with_a_teacher(tmp_path):
     rows = [{"query": "hat", "documents": ["a hat", "a shoe"]}]
     path = lines(tmp_path / "rows.jsonl", rows)
-    with pytest.raises(ValueError, match=r"no column is called 'label'.*to_score=True"):
-        read(path)
+    refuses(lambda: read(path), what="no column is called 'label'", hint="…to_score=True…")
     assert read(path, to_score=True).labels.tolist() == [0, 0]
     taught = Lists.from_dataset([{**rows[0], "teacher_scores": [2.0, 1.0]}])
     assert taught.labels.tolist() == [0, 0]
@@ -260,42 +258,35 @@ def test_rows_of_a_query_agree(tmp_path, changes, message):
 def test_lines_of_tables_are_named(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text('query,document,label\nhat,"a\nhat",1\nhat,a shoe,none\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"a label must be a number: got 'none' at line 4 of .*rows\.csv"):
-        read(path)
+    refuses(lambda: read(path), what="a label must be a number", got="'none'", where="line 4 of …rows.csv")
     path.write_text("query,document,label\nhat,a hat,1\nhat,,0\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="the document must be text: got None at line 3 of"):
-        read(path)
+    refuses(lambda: read(path), what="the document must be text", got="None", where="line 3 of…")
     pl.DataFrame({"query": ["hat"], "document": ["a hat"], "label": [-1]}).write_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(ValueError, match=r"labels must be at least 0: got -1 at row 0 of .*rows\.parquet"):
+    with refusal(what="labels must be at least 0", got="-1", where="row 0 of …rows.parquet…"):
         read(tmp_path / "rows.parquet")
 
 
 def test_wrong_arguments_are_rejected_with_a_hint(tmp_path):
     path = lines(tmp_path / "rows.jsonl", LISTS)
-    with pytest.raises(ValueError, match=r"no column for the role label: got 'lable'\. Hint: did you mean 'labels'"):
+    with refusal(what="there is no column for the role label", got="'lable'", hint="did you mean 'labels'"):
         read(path, label="lable")
-    with pytest.raises(TypeError, match=r"has no argument 'labels'\. Hint: did you mean 'label'"):
+    with refusal(TypeError, what="reading lists of texts has no argument 'labels'", hint="did you mean 'label'"):
         read(path, labels="labels")
-    with pytest.raises(ValueError, match="cannot tell the format"):
-        read(tmp_path / "rows.bin")
-    with pytest.raises(ValueError, match="unknown format"):
-        read(path, format="jason")
-    with pytest.raises(ValueError, match="separator belongs to CSV"):
-        read(path, separator=",")
+    refuses(lambda: read(tmp_path / "rows.bin"), what="cannot tell the format of lists of texts from the name")
+    refuses(lambda: read(path, format="jason"), what="unknown format of lists of texts")
+    refuses(lambda: read(path, separator=","), what="separator belongs to CSV")
     with pytest.raises(FileNotFoundError, match=r"Did you mean .*rows\.jsonl"):
         read(tmp_path / "row.jsonl")
     (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(ValueError, match="there is nothing in the file"):
-        read(tmp_path / "empty.jsonl")
-    with pytest.raises(ValueError, match="no column is called 'document'.*positive="):
+    refuses(lambda: read(tmp_path / "empty.jsonl"), what="there is nothing in the file")
+    with refusal(what="no column is called 'document'", hint="…positive=…"):
         Lists.from_dataset([{"query": "hat", "text": "a hat"}])
 
 
 def test_long_files_keep_the_numbers_of_their_lines(tmp_path):
     rows = [{"query": f"query {number}", "documents": ["x" * 3_000], "labels": [1]} for number in range(1_000)]
     rows[900]["labels"] = ["?"]
-    with pytest.raises(ValueError, match="line 901 of"):
-        read(lines(tmp_path / "rows.jsonl", rows))
+    refuses(lambda: read(lines(tmp_path / "rows.jsonl", rows)), where="line 901 of…")
     rows[900]["labels"] = [1]
     lists = read(lines(tmp_path / "rows.jsonl", rows))
     assert lists.queries == tuple(f"query {number}" for number in range(1_000))

@@ -121,7 +121,7 @@ def evaluate(
     level: arguments.Level = 0.95,
     exposure_cutoff: Annotated[
         int | None, AtLeast(1), "With --policy: only the first K ranks expose documents.", Unset("all ranks"),
-        Option(metavar="K"),
+        Option(metavar="K")
     ] = None,
     calibration: Annotated[
         bool, "Scores are probabilities: also show how well they agree with labels of at least 1, or as calibrated."
@@ -181,12 +181,12 @@ def compare(
     measuring: Measuring,
     sampled: Annotated[
         str | None, "With --judge: the column of probabilities with which 'rankwise judge plan' drew the documents.",
-        Option(metavar="COLUMN"),
+        Option(metavar="COLUMN")
     ] = None,
     baseline: Annotated[str | None, "Test only against this ranking."] = None,
     test: Annotated[
         str, OneOf(("fisher", "t", "wilcoxon"), "test"), "The paired test that decides what is significant.",
-        Option("paired-test"),
+        Option("paired-test")
     ] = "fisher",
     level: arguments.Level = 0.95,
     correction: Annotated[str, OneOf(("holm", "none")), "The correction for testing many pairs at once."] = "holm",

@@ -25,13 +25,13 @@ def explain(
     *,
     id_: Annotated[
         str | None, "The query to explain: its id, or its number from 0 where there are no ids.",
-        Option(short="-q", metavar="ID"),
+        Option(short="-q", metavar="ID")
     ] = None,
     show: Annotated[
         list[str] | None,
         "A document of the query: its id, or its number from 0 in the data; may be repeated.",
         Unset("the first five of the ranking"),
-        Option(short="-d", metavar="ID"),
+        Option(short="-d", metavar="ID")
     ] = None,
     above: Annotated[str | None, "With --below: say why this document ranks above the other.", _DOCUMENT] = None,
     below: Annotated[str | None, "With --above: the other document.", _DOCUMENT] = None,

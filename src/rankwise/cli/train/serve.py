@@ -27,20 +27,20 @@ def serve(
     production: Annotated[str, "The model that answers requests that name none.", Unset("the first")] = "",
     host: Annotated[
         str, "The address to listen on; 0.0.0.0 is all networks, and there is no authentication.",
-        Option(metavar="ADDRESS"),
+        Option(metavar="ADDRESS")
     ] = "127.0.0.1",
     port: Annotated[int, Within(0, 65535), "The port to listen on; 0 is a free one."] = 8000,
     host_name: Annotated[
         list[str] | None,
         "A name by which requests may call the service, beside those of this machine; may be repeated.",
-        Unset("any, unless --host is this machine alone"), Option(metavar="NAME"),
+        Unset("any, unless --host is this machine alone"), Option(metavar="NAME")
     ] = None,
     examples: Annotated[
         str | None, "Data whose first 50 queries the page offers.", Option(metavar="DATA")
     ] = None,
     log_features: Annotated[
         Path | None, "Append the features of a sample of requests, .jsonl, which data skew reads.",
-        Option(metavar="FILE", group=_LOGGING),
+        Option(metavar="FILE", group=_LOGGING)
     ] = None,
     sample: Annotated[
         float, Within(0, 1), "The share of requests whose features are logged.", Option(metavar="SHARE", group=_LOGGING)

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, NamedTuple
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.check.parameters import Search
+from rankwise.check.parameters import Search, Within, check_declared
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.cpu import margins_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
@@ -39,7 +39,7 @@ class Distil(Objective):
     array([-0.4621,  0.4621])
     """
 
-    temperature: Annotated[float, Search("log(0.25, 8.0)")] = 1.0
+    temperature: Annotated[float, Within(_LEAST, 1.0 / _LEAST), Search("log(0.25, 8.0)")] = 1.0
     newton: str = "neumann"
     exact_hessian: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True
@@ -48,7 +48,7 @@ class Distil(Objective):
     paper: ClassVar[str] = "Hinton et al. 2015"
 
     def __post_init__(self) -> None:
-        check.number("temperature", self.temperature, least=_LEAST, most=1.0 / _LEAST)
+        check_declared(self)
         ListNet(newton=self.newton)
 
     @property

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array
-from rankwise.check.parameters import Search
+from rankwise.check.parameters import Above, AtLeast, OneOf, Search, check_declared
 from rankwise.metrics.gains import NO_CUTOFF, Gain, checked_gain
 from rankwise.objectives.base import Objective
 from rankwise.objectives.pairwise.cpu.pairwise import pairwise
@@ -91,28 +91,22 @@ class Pairwise(_Pairs):
     (array([1.5]), array([-1.,  1.]))
     """
 
-    loss: str = "logistic"
-    weight: str = "none"
-    sigma: float = 1.0
-    truncation: int | None = None
+    loss: Annotated[str, OneOf(LOSSES, "loss of a pair")] = "logistic"
+    weight: Annotated[str, OneOf(WEIGHTS, "weight of a pair")] = "none"
+    sigma: Annotated[float, Above(0)] = 1.0
+    truncation: Annotated[int | None, AtLeast(1)] = None
     norm: bool = False
-    cutoff: int = 10
+    cutoff: Annotated[int, AtLeast(1)] = 10
     gain: Gain = "exponential"
-    relevant: float = 1.0
+    relevant: Annotated[float, Above(0)] = 1.0
     name: ClassVar[str] = "pairwise"
     held_fixed: ClassVar[str] = "the weights of pairs"
     paper: ClassVar[str] = "Burges et al. 2005, Wang et al. 2018, Adàlia et al. 2025"
 
     def __post_init__(self) -> None:
-        check.choice("loss of a pair", self.loss, LOSSES)
-        check.choice("weight of a pair", self.weight, WEIGHTS)
-        check.number("sigma", self.sigma, least=0.0, open_ends=True)
-        if self.truncation is not None:
-            check.integer("truncation", self.truncation, least=1)
-        check.integer("cutoff", self.cutoff, least=1)
+        check_declared(self)
         if not isinstance(self.norm, bool):
             raise check.error("norm must be True or False", got=repr(self.norm))
-        check.number("relevant", self.relevant, least=0.0, open_ends=True)
         object.__setattr__(self, "gain", checked_gain(self.gain))
 
     @property
@@ -153,11 +147,11 @@ class LambdaRank(_Pairs):
     (array([0.2558]), array([ 0.1845, -0.1845]))
     """
 
-    sigma: Annotated[float, Search("log(0.25, 4.0)")] = 1.0
-    truncation: Annotated[int | None, Search("whole_log(5, 100)")] = 30
+    sigma: Annotated[float, Above(0), Search("log(0.25, 4.0)")] = 1.0
+    truncation: Annotated[int | None, AtLeast(1), Search("whole_log(5, 100)")] = 30
     norm: Annotated[bool, Search("choice(True, False)")] = True
-    metric: str = "ndcg"
-    weights: str = "lambda"
+    metric: Annotated[str, OneOf(_LAMBDA_METRICS, "metric to weigh pairs by")] = "ndcg"
+    weights: Annotated[str, OneOf(_LAMBDA_WEIGHTS)] = "lambda"
     gain: Gain = "exponential"
     relevant: float = 1.0
     name: ClassVar[str] = "lambdarank"
@@ -165,8 +159,7 @@ class LambdaRank(_Pairs):
     paper: ClassVar[str] = "Burges 2010, Wang et al. 2018"
 
     def __post_init__(self) -> None:
-        check.choice("metric to weigh pairs by", self.metric, _LAMBDA_METRICS)
-        check.choice("weights", self.weights, _LAMBDA_WEIGHTS)
+        check_declared(self)
         if self.weights != "lambda" and self.metric != "ndcg":
             raise check.error(
                 f"the weights {self.weights} are made for NDCG",
@@ -204,7 +197,7 @@ class RankNet(_Pairs):
     (array([2.0794]), array([-1.,  0.,  1.]))
     """
 
-    sigma: Annotated[float, Search("log(0.25, 4.0)")] = 1.0
+    sigma: Annotated[float, Above(0), Search("log(0.25, 4.0)")] = 1.0
     exact_hessian: ClassVar[bool] = True
     name: ClassVar[str] = "ranknet"
     accepted: ClassVar[tuple[str, ...]] = ()

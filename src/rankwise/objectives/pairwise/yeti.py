@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array
+from rankwise.check.parameters import Above, AtLeast, OneOf, Within, check_declared
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import NOISES
-from rankwise.objectives.noise import check_noise
 from rankwise.objectives.pairwise.cpu.yeti import METRICS, yeti_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 from rankwise.objectives.ragged import RaggedLists, Values, noise_streams
@@ -38,23 +38,23 @@ class Yeti(Objective):
     (array([0.2558]), array([ 0.1845, -0.1845]))
     """
 
-    metric: str = "ndcg"
+    metric: Annotated[str, OneOf(METRICS, "metric to weigh pairs by")] = "ndcg"
     """The metric whose change is the weight of a pair: "ndcg", "map" or "mrr"; or "classic", the difference of labels
     times (1 − decay)·decay^(r − 1) at rank r."""
-    permutations: int = 10
+    permutations: Annotated[int, AtLeast(1)] = 10
     """Rankings drawn per query."""
-    noise: str = "logistic"
+    noise: Annotated[str, OneOf(NOISES)] = "logistic"
     """The noise added to the scores: "logistic", "gumbel" (Plackett-Luce rankings) or "gaussian"."""
-    scale: float = 1.0
+    scale: Annotated[float, AtLeast(0)] = 1.0
     """The scale of the noise, in units of the scores; 0 is the ranking by score alone."""
-    sigma: float = 1.0
-    cutoff: int | None = None
+    sigma: Annotated[float, Above(0)] = 1.0
+    cutoff: Annotated[int | None, AtLeast(1)] = None
     """The number of ranks that count in the metric. None: all of them. "classic" has none."""
-    decay: float = 0.85
+    decay: Annotated[float, Within(0, 1, open=True)] = 0.85
     """The probability that the user of "classic" goes on to the next rank."""
     gain: Gain = "exponential"
     """Gain of a label in ndcg: 2^y − 1 ("exponential"), y ("linear"), or a table."""
-    relevant: float = 1.0
+    relevant: Annotated[float, Above(0)] = 1.0
     """Labels from this on are relevant in map and mrr."""
     exact_hessian: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True
@@ -64,18 +64,11 @@ class Yeti(Objective):
     paper: ClassVar[str] = "Lyzhin et al. 2023"
 
     def __post_init__(self) -> None:
-        check.choice("metric to weigh pairs by", self.metric, METRICS)
-        check.integer("permutations", self.permutations, least=1)
-        check_noise(self.scale, self.noise)
-        check.number("sigma", self.sigma, least=0.0, open_ends=True)
-        if self.cutoff is not None:
-            check.integer("cutoff", self.cutoff, least=1)
-            if self.metric == "classic":
-                hint = "leave it out: decay says how far down pairs count"
-                raise check.error("the classic weights have no cutoff", got=f"cutoff={self.cutoff}", hint=hint)
-        check.number("decay", self.decay, least=0.0, most=1.0, open_ends=True)
+        check_declared(self)
+        if self.cutoff is not None and self.metric == "classic":
+            hint = "leave it out: decay says how far down pairs count"
+            raise check.error("the classic weights have no cutoff", got=f"cutoff={self.cutoff}", hint=hint)
         object.__setattr__(self, "gain", checked_gain(self.gain))
-        check.number("relevant", self.relevant, least=0.0, open_ends=True)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the gains of documents, relative to the ideal of their list."""

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
-from rankwise.check.parameters import Search
+from rankwise.check.parameters import AtLeast, OneOf, Search, Within, check_declared
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.metrics.orderings import LINEAR, Orderings
 from rankwise.objectives.base import Objective
@@ -34,27 +34,27 @@ class PLRank(Objective):
     (array([-0.75]), array([ 0.1875, -0.1875]), array([0.09375, 0.09375]))
     """
 
-    metric: str = "ndcg"
+    metric: Annotated[str, OneOf(_METRICS, "metric to expect")] = "ndcg"
     """The metric: "ndcg" (gains over the ideal DCG), "dcg", "precision", or "rbp" with persistence ``p``."""
-    cutoff: Annotated[int, Search("whole_log(5, 50)")] = 10
+    cutoff: Annotated[int, AtLeast(1), Search("whole_log(5, 50)")] = 10
     """The number of ranks that count."""
-    samples: Annotated[int, Search("choice(25, 50, 100)")] = 100
+    samples: Annotated[int, AtLeast(1), Search("choice(25, 50, 100)")] = 100
     """Rankings drawn per query."""
     gain: Gain = "exponential"
     """Reward of a label in ndcg and dcg: 2^y − 1 ("exponential"), y ("linear"), or a table."""
-    relevant: float = 1.0
+    relevant: Annotated[float, Within()] = 1.0
     """Labels from this on have the reward 1 in precision and rbp."""
-    p: float = 0.9
+    p: Annotated[float, Within(0, 1, open=True)] = 0.9
     """The probability that the user of rbp goes on to the next rank."""
     discounts: tuple[float, ...] | None = None
     """Weights of the ranks, which replace the metric's own and the cutoff."""
-    sampler: str = "sequence"
+    sampler: Annotated[str, OneOf(SAMPLERS)] = "sequence"
     """"sequence" draws from a table, rank by rank; "race" draws an exponential per document."""
-    draws: str = "latin"
+    draws: Annotated[str, OneOf(DRAWS, "way to draw")] = "latin"
     """The dependence between samples of a query: "independent", "antithetic" pairs, or "latin" strata."""
     baseline: bool = True
     """Subtract the expected reward, given the ranks before, from the reward that follows: less noise, same mean."""
-    curvature: str = "gradient"
+    curvature: Annotated[str, OneOf(("estimated", *TREATMENTS))] = "gradient"
     """The Hessian: the "estimated" one, which is negative for many documents, or one that tree learners can divide by:
     its absolute value ("absolute"), a floor ("floored"), "ones", or the absolute value of the "gradient"."""
     estimator: ClassVar[bool] = True
@@ -63,19 +63,12 @@ class PLRank(Objective):
     paper: ClassVar[str] = "Kang et al. 2024"
 
     def __post_init__(self) -> None:
-        check.choice("metric to expect", self.metric, _METRICS)
-        check.integer("cutoff", self.cutoff, least=1)
-        check.integer("samples", self.samples, least=1)
+        check_declared(self)
         object.__setattr__(self, "gain", checked_gain(self.gain))
-        check.number("relevant", self.relevant)
-        check.number("p", self.p, least=0.0, most=1.0, open_ends=True)
         if self.discounts is not None:
             object.__setattr__(self, "discounts", _checked_discounts(self.discounts))
-        check.choice("sampler", self.sampler, SAMPLERS)
-        check.choice("way to draw", self.draws, DRAWS)
         if not isinstance(self.baseline, bool):
             raise check.error("baseline must be True or False", got=repr(self.baseline))
-        check.choice("curvature", self.curvature, ("estimated", *TREATMENTS))
 
     @property
     def prepares_on_device(self) -> bool:
@@ -187,14 +180,14 @@ class ListMLE(Objective):
     (array([1.7918]), array([-0.6667, -0.1667,  0.8333]))
     """
 
-    ties: str = "apart"
+    ties: Annotated[str, OneOf(_TIES, "way to treat ties")] = "apart"
     exact_hessian: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "listmle"
     paper: ClassVar[str] = "Xia et al. 2008"
 
     def __post_init__(self) -> None:
-        check.choice("way to treat ties", self.ties, _TIES)
+        check_declared(self)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the ideal order, which is all that counts."""

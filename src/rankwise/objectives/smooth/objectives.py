@@ -13,9 +13,8 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
 from rankwise.arrays import Array, Offsets
-from rankwise.check.parameters import Search
+from rankwise.check.parameters import Above, OneOf, Search, check_declared
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_orderings
 from rankwise.objectives.base import Objective
@@ -26,6 +25,9 @@ from rankwise.objectives.smooth import cpu
 
 _DEVICE = "rankwise.objectives.smooth.triton"
 _SORT = 20.0  # the cost of a document where lists are sorted, in units of a sigmoid
+
+Kernel = Annotated[str, OneOf(("sigmoid", "laplace"), "kernel of smooth ranks")]
+Curvature = Annotated[str, OneOf(("exact", *TREATMENTS))]
 
 
 class _Smooth(Objective):
@@ -39,9 +41,7 @@ class _Smooth(Objective):
     prepares_on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check.number("eta", self.eta, least=0.0, open_ends=True)
-        check.choice("kernel of smooth ranks", self.kernel, ("sigmoid", "laplace"))
-        check.choice("curvature", self.curvature, ("exact", *TREATMENTS))
+        check_declared(self)
 
     @property
     def exact_hessian(self) -> bool:
@@ -105,10 +105,10 @@ class ApproxNDCG(_Smooth):
     array([-0.7565])
     """
 
-    eta: Annotated[float, Search("log(0.5, 20.0)")] = 10.0
-    kernel: str = "sigmoid"
+    eta: Annotated[float, Above(0), Search("log(0.5, 20.0)")] = 10.0
+    kernel: Kernel = "sigmoid"
     gain: Gain = "exponential"
-    curvature: str = "gradient"
+    curvature: Curvature = "gradient"
     name: ClassVar[str] = "approx_ndcg"
     paper: ClassVar[str] = "Bruch et al. 2020"
     metric: ClassVar[int] = cpu.NDCG
@@ -129,16 +129,12 @@ class ApproxNDCG(_Smooth):
 class _Binary(_Smooth):
     """A smooth metric of documents that are relevant or not."""
 
-    eta: Annotated[float, Search("log(0.2, 10.0)")] = 1.0
-    kernel: str = "sigmoid"
-    relevant: float = 1.0
-    curvature: str = "floored"
+    eta: Annotated[float, Above(0), Search("log(0.2, 10.0)")] = 1.0
+    kernel: Kernel = "sigmoid"
+    relevant: Annotated[float, Above(0)] = 1.0
+    curvature: Curvature = "floored"
     ordering: ClassVar[str]
     """The kind of its orderings."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("relevant", self.relevant, least=0.0, open_ends=True)
 
     def _gains(self, labels: Values, lists: RaggedLists) -> tuple[Values, Values]:
         relevant = lists.floats(labels >= self.relevant)
@@ -158,7 +154,7 @@ class SmoothAP(_Binary):
     array([-0.6667])
     """
 
-    curvature: str = "absolute"
+    curvature: Curvature = "absolute"
     name: ClassVar[str] = "smooth_ap"
     paper: ClassVar[str] = "Westerborg 2022"
     metric: ClassVar[int] = cpu.AP

@@ -5,8 +5,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from rankwise import check
-from rankwise.check.parameters import Search
+from rankwise.check.parameters import Above, OneOf, Search, Within, check_declared
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 from rankwise.objectives.softmax import cpu
@@ -38,9 +37,9 @@ class Calibrated(Objective):
     (array([0.6931]), array([-0.25,  0.25]))
     """
 
-    alpha: Annotated[float, Search("uniform(0.05, 0.95)")] = 0.5
-    max_label: float = 1.0
-    curvature: str = "positive"
+    alpha: Annotated[float, Within(0, 1), Search("uniform(0.05, 0.95)")] = 0.5
+    max_label: Annotated[float, Above(0)] = 1.0
+    curvature: Annotated[str, OneOf(("positive", "exact"))] = "positive"
     shift_invariant: ClassVar[bool] = False
     log_odds: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True
@@ -48,9 +47,7 @@ class Calibrated(Objective):
     paper: ClassVar[str] = "Bai et al. 2023"
 
     def __post_init__(self) -> None:
-        check.number("alpha", self.alpha, least=0.0, most=1.0)
-        check.number("max_label", self.max_label, least=0.0, open_ends=True)
-        check.choice("curvature", self.curvature, ("positive", "exact"))
+        check_declared(self)
 
     @property
     def exact_hessian(self) -> bool:

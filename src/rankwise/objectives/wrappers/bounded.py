@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
+from rankwise.check.parameters import Above, AtLeast, OneOf, check_declared
 from rankwise.metrics.orderings import Orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import Prepared, checked_lists, mapped
@@ -50,10 +51,10 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
     it stands before it with a probability of favour/(1 + favour). Between are grades, by their share in the best gain.
     """
 
-    method: str = "min_max"
-    gain: str = "capped"
-    orderings: int = 300_000
-    favour: float = 1.0
+    method: Annotated[str, OneOf(_METHODS, "method of bounding")] = "min_max"
+    gain: Annotated[str, OneOf(_GAINS, "gain of the smoothed distribution")] = "capped"
+    orderings: Annotated[int, AtLeast(1)] = 300_000
+    favour: Annotated[float, Above(0)] = 1.0
     name: ClassVar[str] = "bounded"
     paper: ClassVar[str] = "Westerborg 2022"
     accepts: ClassVar[tuple[str, ...]] = ()
@@ -61,10 +62,7 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.choice("method of bounding", self.method, _METHODS)
-        check.choice("gain of the smoothed distribution", self.gain, _GAINS)
-        check.integer("orderings", self.orderings, least=1)
-        check.number("favour", self.favour, least=0.0, open_ends=True)
+        check_declared(self)
         if not isinstance(metric_inside(self.inner), _Metric):
             raise _not_a_metric(self.inner)
 

@@ -1,13 +1,14 @@
 """Learning from clicks without bias: every click is a list of its own, in which it alone is relevant."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Offsets, offsets_of, rows_of
+from rankwise.check.parameters import Above, check_declared
 from rankwise.objectives.prepared import Prepared, checked_lists, document_weights, reject_columns
 from rankwise.objectives.ragged import Derivatives, Selection, Values
 from rankwise.objectives.wrappers.base import Wrapper
@@ -36,15 +37,14 @@ class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     (array([3.4657]), array([ 1.5, -1.5]))
     """
 
-    clip: float | None = None
+    clip: Annotated[float | None, Above(0)] = None
     name: ClassVar[str] = "clickwise"
     paper: ClassVar[str] = "Joachims et al. 2017"
     accepts: ClassVar[tuple[str, ...]] = ()  # a list for each click has the gain of that click
     prepares_on_device: ClassVar[bool] = False  # the number of clicks would have to be known
 
     def __post_init__(self) -> None:
-        if self.clip is not None:
-            check.number("clip", self.clip, least=0.0, open_ends=True)
+        check_declared(self)
         super().__post_init__()
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:

@@ -2,13 +2,14 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import read_only
+from rankwise.check.parameters import AtLeast, OneOf, check_declared
 from rankwise.compiling import kernel
 from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.metrics.gains import Gain, checked_gain
@@ -48,11 +49,11 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     (array([-0.25]), array([-0.5625,  0.5625]))
     """
 
-    weight: float = 1.0
-    merit: str = "equal"
+    weight: Annotated[float, AtLeast(0)] = 1.0
+    merit: Annotated[str, OneOf(MERITS)] = "equal"
     gain: Gain = "exponential"
-    cutoff: int | None = None
-    samples: int | None = None
+    cutoff: Annotated[int | None, AtLeast(1)] = None
+    samples: Annotated[int | None, AtLeast(1)] = None
     name: ClassVar[str] = "fair"
     paper: ClassVar[str] = "Singh and Joachims 2019"
     estimator: ClassVar[bool] = True
@@ -60,12 +61,8 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     prepares_on_device: ClassVar[bool] = False  # groups are names, which the host numbers
 
     def __post_init__(self) -> None:
-        check.number("weight", self.weight, least=0.0)
-        check.choice("merit", self.merit, MERITS)
+        check_declared(self)
         object.__setattr__(self, "gain", checked_gain(self.gain))
-        for name in ("cutoff", "samples"):
-            if getattr(self, name) is not None:
-                check.integer(name, getattr(self, name), least=1)
         super().__post_init__()
 
     @property

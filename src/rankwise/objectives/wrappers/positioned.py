@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, read_only
+from rankwise.check.parameters import Above, AtLeast, check_declared
 from rankwise.objectives.base import columns_for
 from rankwise.objectives.prepared import PerDocument, PerQuery, Prepared, checked_lists
 from rankwise.objectives.ragged import Derivatives, Values
@@ -47,9 +48,9 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
     array([1.   , 0.333])
     """
 
-    ridge: float = 1.0
-    steps: int = 12
-    tolerance: float = 1e-4
+    ridge: Annotated[float, Above(0)] = 1.0
+    steps: Annotated[int, AtLeast(1)] = 12
+    tolerance: Annotated[float, Above(0)] = 1e-4
     name: ClassVar[str] = "positioned"
     paper: ClassVar[str] = "Guo et al. 2019"
     exact_hessian: ClassVar[bool] = False
@@ -57,9 +58,7 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
     couples_queries: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check.number("ridge", self.ridge, least=0.0, open_ends=True)
-        check.integer("steps", self.steps, least=1)
-        check.number("tolerance", self.tolerance, least=0.0, open_ends=True)
+        check_declared(self)
         super().__post_init__()
 
     @property

@@ -2,12 +2,13 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Never
+from typing import Annotated, Any, ClassVar, NamedTuple, Never
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.check.parameters import AtLeast, Within, check_declared
 from rankwise.compiling import kernel
 from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.base import columns_for
@@ -78,9 +79,9 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
     array([0., 0.])
     """
 
-    clip: float | None = None
-    floor: float | None = 0.9
-    weight: float = 2.0
+    clip: Annotated[float | None, AtLeast(1)] = None
+    floor: Annotated[float | None, Within(0, 1)] = 0.9
+    weight: Annotated[float, AtLeast(1)] = 2.0
     name: ClassVar[str] = "safe"
     paper: ClassVar[str] = "Gupta et al. 2024"
     estimator: ClassVar[bool] = True
@@ -89,14 +90,10 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.clip is not None:
-            check.number("clip", self.clip, least=1.0)
-            if not isinstance(self.inner, PLRank):
-                hint = "set floor alone, or write safe(plrank, clip=…)"
-                raise check.error("clip limits the rewards of plrank", got=repr(self.inner), hint=hint)
-        if self.floor is not None:
-            check.number("floor", self.floor, least=0.0, most=1.0)
-        check.number("weight", self.weight, least=1.0)
+        check_declared(self)
+        if self.clip is not None and not isinstance(self.inner, PLRank):
+            hint = "set floor alone, or write safe(plrank, clip=…)"
+            raise check.error("clip limits the rewards of plrank", got=repr(self.inner), hint=hint)
 
     @property
     def reads(self) -> tuple[str, ...]:

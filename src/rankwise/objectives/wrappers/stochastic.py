@@ -5,9 +5,8 @@ from typing import Annotated, ClassVar
 
 from numpy.typing import ArrayLike
 
-from rankwise import check
-from rankwise.check.parameters import Search
-from rankwise.objectives.noise import check_noise
+from rankwise.check.parameters import Above, AtLeast, OneOf, Search, check_declared
+from rankwise.objectives.cpu import NOISES
 from rankwise.objectives.prepared import Prepared, require_stream
 from rankwise.objectives.ragged import Derivatives, Values
 from rankwise.objectives.wrappers.base import Wrapper
@@ -34,17 +33,15 @@ class stochastic(Wrapper):  # noqa: N801 (wrappers are adjectives)
     (0.25, 0.05)
     """
 
-    samples: Annotated[int, Search("choice(2, 4, 8)")] = 8
-    scale: Annotated[float | None, Search("log(0.02, 2.0)")] = None
-    noise: str = "gumbel"
-    temperature: float = 1.0
+    samples: Annotated[int, AtLeast(1), Search("choice(2, 4, 8)")] = 8
+    scale: Annotated[float | None, AtLeast(0), Search("log(0.02, 2.0)")] = None
+    noise: Annotated[str, OneOf(NOISES)] = "gumbel"
+    temperature: Annotated[float, Above(0)] = 1.0
     name: ClassVar[str] = "stochastic"
     paper: ClassVar[str] = "Bruch et al. 2020"
 
     def __post_init__(self) -> None:
-        check.integer("samples", self.samples, least=1)
-        check_noise(0.0 if self.scale is None else self.scale, self.noise)
-        check.number("temperature", self.temperature, least=0.0, open_ends=True)
+        check_declared(self)
         super().__post_init__()
 
     @property

@@ -5,8 +5,7 @@ from typing import Annotated, ClassVar
 
 from numpy.typing import ArrayLike
 
-from rankwise import check
-from rankwise.check.parameters import Search
+from rankwise.check.parameters import OneOf, Search, check_declared
 from rankwise.objectives.prepared import PerQuery, Prepared, checked_lists
 from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.wrappers.base import Wrapper
@@ -22,13 +21,12 @@ class weighted(Wrapper):  # noqa: N801 (wrappers are adjectives)
     ``power=-1`` divides by it. A query whose measure is 0 gets the weight 0.
     """
 
-    by: str = "size"
+    by: Annotated[str, OneOf(_MEASURES, "measure to weigh by")] = "size"
     power: Annotated[float, Search("uniform(-1.0, 1.0)")] = 1.0
     name: ClassVar[str] = "weighted"
 
     def __post_init__(self) -> None:
-        check.choice("measure to weigh by", self.by, _MEASURES)
-        check.number("power", self.power)
+        check_declared(self)
         super().__post_init__()
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:

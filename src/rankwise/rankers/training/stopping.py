@@ -44,7 +44,7 @@ def after(minutes: float) -> Callable[..., None]:
     return callback
 
 
-class NothingLearnedError(ValueError):
+class NothingLearnedError(check.InputError):
     """Training ended where it began."""
 
 

@@ -9,7 +9,7 @@ import contextlib
 import io
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from rankwise import check
 from rankwise.arrays import Keywords
@@ -81,22 +81,8 @@ def writing(*paths: str | Path, force: bool = False) -> "Iterator[Callable[[Figu
         yield write
 
 
-@overload
-def plot(draw: "Callable[[], Figure]", path: str | Path, *, force: bool = False) -> Path: ...
-
-
-@overload
-def plot(draw: "Callable[[], Figure]", path: None, *, force: bool = False) -> "Figure": ...
-
-
-@overload
-def plot(draw: "Callable[[], Figure]", path: str | Path | None, *, force: bool = False) -> "Path | Figure": ...
-
-
-def plot(draw: "Callable[[], Figure]", path: str | Path | None, *, force: bool = False) -> "Path | Figure":
-    """Write the figure that ``draw`` returns to ``path``, and return the path; without one, return the figure."""
-    if path is None:
-        return draw()
+def plot(draw: "Callable[[], Figure]", path: str | Path, *, force: bool = False) -> Path:
+    """Write the figure that ``draw`` returns to ``path``, and return the path."""
     with writing(path, force=force) as write:
         write(draw())
     return Path(path)

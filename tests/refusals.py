@@ -1,0 +1,36 @@
+"""What refuses input, by the fields of its error."""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rankwise import check
+
+
+@contextlib.contextmanager
+def refusal(
+    kind: type[BaseException] = check.InputError, /, **fields: str
+) -> Iterator[pytest.ExceptionInfo[BaseException]]:
+    """Check that a ``with`` block raises an error with these fields, of what, got, where, hint and about.
+
+    Fields that are not given may be anything, and so may the part of one where "…" stands.
+    """
+    with pytest.raises(kind) as raised:
+        yield raised
+    message = check.Message.of(raised.value)
+    found = {"what": message.what, "got": message.got, "where": message.where, "hint": message.plain}
+    found["about"] = message.about
+    wrong = {name: found[name] for name, words in fields.items() if not _is(words, str(found[name]))}
+    assert not wrong, f"expected { ({name: fields[name] for name in wrong}) }, not {wrong}"
+
+
+def refuses(call: Callable[[], object], kind: type[BaseException] = check.InputError, /, **fields: str) -> None:
+    """Check that a call raises an error with these fields, see :func:`refusal`."""
+    with refusal(kind, **fields):
+        call()
+
+
+def _is(words: str, text: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, words.split("…"))), text, re.DOTALL) is not None
