@@ -1,6 +1,5 @@
 """The commands ``clicks info``, ``propensities``, ``train`` and ``compare``."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,11 +7,11 @@ import typer
 
 import rankwise as rw
 from rankwise.arrays import Keywords
-from rankwise.check.parameters import Above, Option, Parameter, Unset, Within, declared
+from rankwise.check.parameters import Above, Option, Unset, Within
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
-from rankwise.cli.options import Only, of
+from rankwise.cli.options import But, Only, of
 from rankwise.cli.running import Running
 from rankwise.data.file_formats import shown
 
@@ -29,6 +28,8 @@ LogFile = Annotated[
 ]
 Features = Annotated[str, f"Features by query and document. {arguments.FORMS}", Option(metavar="FEATURES")]
 Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote."]
+LogColumns = Annotated[Keywords, of("rankwise.clicks.logs.sources:read_log", "Columns of the log")]
+FeatureReading = Annotated[Reading, But("query", "document", "weight")]
 Holdout = Annotated[
     float,
     Within(0, 1),
@@ -38,45 +39,10 @@ Holdout = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Names of the columns of a log, where the user says them."""
-
-    named: Keywords
-
-    @staticmethod
-    def options() -> dict[str, Parameter]:
-        """Return the parameters that name them."""
-        from rankwise.clicks.logs.sources import read_log
-
-        return {name: one for name, one in declared(read_log).items() if name != "source"}
-
-    @classmethod
-    def of(cls, values: Keywords) -> "Columns":
-        """Read the values of the options."""
-        return cls(values)
-
-    def log(self, source: str) -> "Log":
-        """Read a log, and print its notes."""
-        from rankwise.clicks.logs.sources import read_log
-
-        log = read_log(source, **self.named)
-        for note in log.notes:
-            console.note(note)
-        return log
-
-    def features(self, source: str, reading: Reading) -> "RankingDataset":
-        """Read features; columns of ids are called as in the log unless the user names them."""
-        ids = {name: self.named.get(name, name) for name in ("query", "document")}
-        with console.progress(1) as bar:
-            bar.step(f"Reading {shown(Path(source))}")
-            return reading.data(source, bar=bar, tables=ids | {"to_score": True})
-
-
 def info(
     log: LogFile,
     *,
-    columns: Columns,
+    columns: LogColumns,
     plot: arguments.Plot = None,
     running: Annotated[Running, Only("force", "json")],
 ) -> None:
@@ -86,7 +52,7 @@ def info(
     rankwise clicks info queries.ndjson,events.ndjson --clicked click,add_to_cart --plot log.png
     """
     running.free(plot, outputs.PICTURES)
-    page = columns.log(log).examine()
+    page = _log(log, columns).examine()
     running.say(page.to_dict(), page, plot=plot)
 
 
@@ -94,7 +60,7 @@ def propensities(
     log: LogFile,
     *,
     output: Annotated[Path, "The file to write: .json.", Option(short="-o", metavar="FILE")],
-    columns: Columns,
+    columns: LogColumns,
     settings: Annotated[Keywords, of("rankwise.clicks:propensities")],
     plot: arguments.Plot = None,
     running: Annotated[Running, Only("force", "json")],
@@ -109,8 +75,8 @@ def propensities(
     """
     running.free(output, (".json",))
     running.free(plot, outputs.PICTURES, beside=output)
-    clicks = columns.log(log)
-    bias = rw.clicks.propensities(clicks, segments="segment" in columns.named, **settings)
+    clicks = _log(log, columns)
+    bias = rw.clicks.propensities(clicks, segments="segment" in columns, **settings)
     bias.save(output, force=running.force)
     checked = bias.check(clicks)
     document = {"method": bias.method, "curves": bias.to_frame().to_dicts(), "check": checked.sentence}
@@ -123,7 +89,7 @@ def train(
     *,
     output: arguments.Folder,
     bias: Bias,
-    columns: Columns,
+    columns: LogColumns,
     settings: Annotated[Keywords, of("rankwise.clicks:targets")],
     ranker: Annotated[
         str, "The ranker to train, with an objective that learns from rewards.", Option(metavar="EXPRESSION")
@@ -136,7 +102,7 @@ def train(
         Unset("no limit"),
         Option(metavar="MINUTES"),
     ] = None,
-    reading: Reading,
+    reading: FeatureReading,
     running: Running,
 ) -> None:
     """Train a ranker on clicks: rewards of documents, corrected for their positions, and a ranker that learns them.
@@ -149,7 +115,7 @@ def train(
     from rankwise.rankers.training.stopping import after
 
     limit = None if minutes is None else after(minutes)
-    clicks, data = columns.log(log), columns.features(features, reading)
+    clicks, data = _log(log, columns), _features(features, reading, columns)
     part = _part(clicks.within(data), holdout, running.seed, held_out=False)
     for note in part.notes[len(clicks.notes) :]:
         console.note(note)
@@ -176,12 +142,12 @@ def compare(
     ],
     *,
     bias: Bias,
-    columns: Columns,
+    columns: LogColumns,
     settings: Annotated[Keywords, of("rankwise.clicks:compare")],
     holdout: Holdout = 0.3,
     strict: Annotated[bool, "End with exit code 3 on 'do not ship', and with 4 on 'cannot tell'."] = False,
     plot: arguments.Plot = None,
-    reading: Reading,
+    reading: FeatureReading,
     running: Annotated[Running, Only("seed", "force", "json")],
 ) -> None:
     """Compare a candidate with production by logged clicks: ship it, do not ship it, or this log cannot tell.
@@ -194,7 +160,7 @@ def compare(
     rankwise clicks compare log.csv features.csv a=first b=second production=old.csv --bias bias.json
     """
     running.free(plot, outputs.PICTURES)
-    clicks, data = columns.log(log), columns.features(features, reading)
+    clicks, data = _log(log, columns), _features(features, reading, columns)
     rankings: dict[str, Any] = {
         name: rw.load(path) if path.is_dir() else path for name, path in inputs.named(systems).items()
     }
@@ -205,6 +171,24 @@ def compare(
     running.say(result.to_dict(), result, plot=plot)
     if strict:
         raise typer.Exit(max(map(_CODES.__getitem__, result.verdicts.values())))
+
+
+def _log(source: str, columns: Keywords) -> "Log":
+    """Read a log, and print its notes."""
+    from rankwise.clicks.logs.sources import read_log
+
+    log = read_log(source, **columns)
+    for note in log.notes:
+        console.note(note)
+    return log
+
+
+def _features(source: str, reading: Reading, columns: Keywords) -> "RankingDataset":
+    """Read features; columns of ids are called as in the log."""
+    ids = {name: columns.get(name, name) for name in ("query", "document")}
+    with console.progress(1) as bar:
+        bar.step(f"Reading {shown(Path(source))}")
+        return reading.data(source, bar, ids | {"to_score": True})
 
 
 def _part(log: "Log", holdout: float, seed: int, *, held_out: bool) -> "Log":

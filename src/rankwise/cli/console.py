@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rankwise import check
-from rankwise.progress import Update, bar
+from rankwise.progress import Steps, bar
 from rankwise.statistics import terminal_tables
 from rankwise.statistics.result import as_json
 from rankwise.statistics.tables import Table
@@ -108,32 +108,10 @@ def plain(text: str) -> str:
     return escape("\n".join(map(check.printable, text.split("\n"))))
 
 
-class Steps:
-    """A bar of equal steps; a step that knows how far it is may say so."""
-
-    def __init__(self, update: Update | None, *, lines: bool) -> None:
-        self.update, self.done, self.lines = update, -1, lines
-        self.text = ""
-
-    def step(self, text: str) -> None:
-        """Begin the next step."""
-        text = check.shown(text)
-        self.done += 1
-        if self.lines:
-            note(text)
-        self.text = plain(text)
-        self.part(0, 1)
-
-    def part(self, done: int, total: int) -> None:
-        """Show how much of the current step is done."""
-        if self.update is not None:
-            self.update(self.done + done / max(total, 1), self.text)
-
-
 @contextlib.contextmanager
 def progress(total: int | None, enabled: bool | None = None) -> Iterator[Steps]:
     """Show a bar of ``total`` steps (None: unknown) on a terminal, elsewhere a line per step if ``enabled``."""
     shown = enabled is not False and terminal(stderr=True).is_terminal
     columns = ("spinner", "text", "bar", "percentage", "elapsed")
     with bar(shown, total, columns=columns, transient=True) as update:
-        yield Steps(update, lines=bool(enabled) and not shown)
+        yield Steps(update, note if enabled and not shown else None)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from rankwise import files
 from rankwise.cli import console
-from rankwise.models import storage
 from rankwise.statistics.result import as_json
 from rankwise.statistics.tables import Table, as_csv
 
@@ -20,15 +19,6 @@ TABLES = (".json", ".csv", ".md", ".tex", ".txt")
 FRAMES = (".csv", ".parquet")
 PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
-
-
-def is_interrupted(path: Path) -> bool:
-    """Whether a folder holds a model whose training was interrupted."""
-    try:
-        description, _ = storage.read(path)
-    except (OSError, ValueError):
-        return False
-    return description.get("stopped") == "interrupted"
 
 
 def save(path: Path, document: object, tables: Sequence[Table], frame: "pl.DataFrame", *, force: bool) -> None:
@@ -45,17 +35,6 @@ def save(path: Path, document: object, tables: Sequence[Table], frame: "pl.DataF
         new.write_text(text, encoding="utf-8")
 
 
-def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool, metadata: dict[str, str] | None = None) -> None:
-    """Write a frame as CSV, JSON or Parquet, which alone has room for ``metadata``."""
-    with files.replacing(path, force=force) as new:
-        if path.suffix.lower() == ".csv":
-            new.write_text(as_csv(frame), encoding="utf-8")
-        elif path.suffix.lower() == ".json":
-            new.write_text(as_json(frame.to_dicts()), encoding="utf-8")
-        else:
-            frame.write_parquet(new, metadata=metadata)
-
-
 def features_of(data: "RankingDataset") -> None:
     """Print the features that a ranker is trained on."""
     from rankwise.data.summary import features_in_words
@@ -68,18 +47,9 @@ def save_evaluations(
     per_query: Path | None, *, force: bool,
 ) -> None:  # fmt: skip
     """Write evaluations: their summary, and the values of every query."""
-    import polars as pl
-
-    from rankwise.evaluation.evaluation_files import frame_of, metadata_of
-
-    def joined(frames: "Mapping[str, pl.DataFrame]") -> "pl.DataFrame":
-        return pl.concat([frame.select(pl.lit(name).alias("ranking"), pl.all()) for name, frame in frames.items()])
+    from rankwise.evaluation.evaluation_files import joined, write_evaluations
 
     if summary is not None:
-        frame = joined({name: one.summary() for name, one in evaluations.items()})
-        save(summary, document, tables, frame, force=force)
+        save(summary, document, tables, joined({name: one.summary() for name, one in evaluations.items()}), force=force)
     if per_query is not None:
-        stored = per_query.suffix.lower() == ".parquet"
-        rows = joined({name: frame_of(one) if stored else one.to_frame() for name, one in evaluations.items()})
-        about = metadata_of(next(iter(evaluations.values()))) if len(evaluations) == 1 else None  # as are read again
-        save_frame(per_query, rows, force=force, metadata=about)
+        write_evaluations(evaluations, per_query, force=force)

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
-from rankwise.cli import arguments, console, inputs, outputs
+from rankwise.cli import arguments, console, inputs
 from rankwise.cli.options import Only, of
 from rankwise.cli.running import Running
+from rankwise.statistics.result import write_frame
 from rankwise.statistics.tables import of_frame
 
 _SHOWN = 30  # rows on the screen, where no file is asked for
@@ -116,5 +117,5 @@ def recommend(
     if output is None:
         shown.append(("Recommended items", of_frame(table, _SHOWN, "-o FILE writes them all.")))
     else:
-        outputs.save_frame(output, table, force=running.force)
+        write_frame(table, output, force=running.force)
     running.show(learned.to_dict() | {"items": table.to_dicts()}, *shown, wrote=(output, save, vectors))

@@ -1,7 +1,6 @@
 """How a command runs: the options about seeds, threads, progress and output, and what they decide."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,8 +16,11 @@ from rankwise.models import storage
 from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from rankwise.arrays import Array
     from rankwise.data.dataset import RankingDataset
+    from rankwise.progress import Steps
 
 _GROUP = Option(group=RUNNING)
 Seed = Annotated[
@@ -53,11 +55,11 @@ class Running:
 
         A training that is resumed replaces the model that it left there when it was interrupted.
         """
-        force = self.force or (resume and outputs.is_interrupted(path))
+        force = self.force or (resume and storage.is_interrupted(path))
         storage.check_model_target(path, force=force)
         return replace(self, force=force)
 
-    def steps(self, total: int | None) -> AbstractContextManager[console.Steps]:
+    def steps(self, total: int | None) -> "AbstractContextManager[Steps]":
         """Show a bar of ``total`` steps."""
         return console.progress(total, self.progress)
 

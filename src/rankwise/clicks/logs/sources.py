@@ -12,8 +12,8 @@ from rankwise.clicks.logs.ubi import read_ubi
 
 _UBI = (".json", ".ndjson", ".jsonl")
 _OF_UBI = ("ranker", "segment")
-_COLUMN = Option(metavar="COLUMN", group="Columns of the log")
-_SYSTEM = Option("system", metavar="COLUMN", group=_COLUMN.group)
+_COLUMN = Option(metavar="COLUMN")
+_SYSTEM = Option("system", metavar="COLUMN")
 
 
 def read_log(
