@@ -31,7 +31,7 @@ class refusal:
             message = check.Message.of(self.raised.value)
             found = {name: str(getattr(message, "plain" if name == "hint" else name)) for name in self.fields}
             wrong = {name: text for name, text in found.items() if not _is(self.fields[name], text)}
-            assert not wrong, f"expected { ({name: self.fields[name] for name in wrong}) }, not {wrong}"
+            assert not wrong, f"expected {self.fields}, not {wrong}"
         return expected
 
 

@@ -198,6 +198,7 @@ def first_tree(*_, **__):
     os._exit(0)
 
 fit("listnet", 1, rounds=2, metrics=["ap"])  # imports and compiles; of its own are expressions alone
+rw.objective("xendcg"), rw.metric("ndcg@10")  # declarations are read once
 lightgbm.train = first_tree
 fit("xendcg", 2)
 """

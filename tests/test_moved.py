@@ -1,5 +1,6 @@
 """What has moved works as before, with a warning that names the new place; and the front door stays small."""
 
+import ast
 import importlib
 import inspect
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +16,8 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import moved
+from rankwise import lazy, moved
+from tests.statistics.test_results import off_policy
 
 BEFORE = """
 ALS ApproxNDCG AutoRanker BPR Breakdown Calibrated CalibratedRanker CatBoostRanker ClickLog Comparison CrossValidation
@@ -65,6 +68,7 @@ def test_an_old_name_is_the_same_object_with_a_warning(old):
     with pytest.warns(DeprecationWarning, match="now; the old name") as caught:
         found = getattr(rw, name)
     assert found is place(new)
+    assert new.rpartition(".")[2] == {"judge": "join"}.get(name, name)
     assert str(caught[0].message) == f"{old} is {new} now; the old name goes with 0.4"
     assert caught[0].filename == __file__
     space: dict[str, Any] = {}
@@ -105,11 +109,21 @@ def test_a_namespace_lists_what_it_has(space):
         _ = module.XENDGC
 
 
+def test_listings_are_what_type_checkers_read():
+    for stub in Path(rw.__file__).parent.rglob("*.pyi"):
+        lines = [line for line in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(line, ast.ImportFrom)]
+        expected = {alias.asname: line.module or "" for line in lines for alias in line.names}
+        assert lazy.listing(stub) == expected, stub
+
+
 def test_modules_do_not_hide_functions_of_the_same_name():
     for name in ("rankwise.judging.plan", "rankwise.judging.interleave", "rankwise.metrics.conventions"):
         module, function = importlib.import_module(name), place(name.replace("rankwise", "rw"))
         assert callable(function)
         assert getattr(module, function.__name__) is function
+    with pytest.warns(DeprecationWarning, match="is rankwise.data.subsample now"):
+        importlib.reload(importlib.import_module("rankwise.data.thin"))
+    assert rw.data.thin(LISTS, queries=3, seed=0).n_queries == 3
 
 
 @pytest.mark.parametrize(
@@ -211,3 +225,9 @@ def test_old_attributes_of_results():
             assert getattr(result, name) == value
     assert evaluation.to_dict()["confidence"] == 0.9  # files keep their keys
     assert comparison.to_dict()["alpha"] == 0.01
+
+
+def test_numbers_of_the_candidate_alone_keep_their_old_names():
+    result = off_policy()
+    with pytest.warns(DeprecationWarning, match=r"^OffPolicyComparison\.low is OffPolicyComparison\.alone\.low now"):
+        assert result.low == result.alone.low  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise import registry
+from rankwise.check.docstrings import documented
 from rankwise.check.parameters import (
     Above,
     AtLeast,
@@ -19,7 +20,6 @@ from rankwise.check.parameters import (
     assign,
     check_declared,
     declared,
-    documented,
 )
 from rankwise.experiments.spec import read_spec
 from rankwise.model_selection import spaces

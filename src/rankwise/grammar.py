@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from rankwise import check, syntax
-from rankwise.check.parameters import plain
 from rankwise.syntax import Node
 
 _OPERATORS: dict[tuple[str, str, str], Callable[[Any, Any], Any]] = {
@@ -159,7 +158,9 @@ def _texts(maker: Callable[..., Any] | None) -> dict[int, str]:
         parameters = inspect.signature(maker).parameters.values() if maker is not None else ()
     except (TypeError, ValueError):
         return {}
-    return {number: one.name for number, one in enumerate(parameters) if plain(one.annotation) in (str, "str")}
+    kinds = {number: (one.name, one.annotation) for number, one in enumerate(parameters)}
+    # The origin of Annotated[str, …] is str.
+    return {number: name for number, (name, kind) in kinds.items() if getattr(kind, "__origin__", kind) in (str, "str")}
 
 
 def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:

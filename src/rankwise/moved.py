@@ -2,10 +2,10 @@
 
 import functools
 import importlib
+import operator
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -105,19 +105,27 @@ WORDS: dict[str, dict[str, str]] = {
 }
 """Function or class -> old keyword -> new keyword; those of a class are its attributes too."""
 
+ATTRIBUTES = {
+    "rw.clicks.OffPolicyComparison": {
+        name: f"alone.{name}" for name in ("difference", "low", "high", "effective_size", "unsupported")
+    }
+}
+"""Class -> old attribute -> new attribute."""
+
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
 
 def renamed(public: str) -> Callable[[_Target], _Target]:
     """Decorate a function or a class, so that it takes the old words that ``WORDS`` lists under its public name."""
-    words = WORDS[public]
+    words = WORDS.get(public, {})
 
     def decorate(target: _Target) -> _Target:
         if not isinstance(target, type):
             return cast("_Target", _taking(words, public, target))
-        for old, new in words.items():
+        for old, new in (words | ATTRIBUTES.get(public, {})).items():
             setattr(target, old, _attribute(target.__name__, old, new))
-        setattr(target, "__init__", _taking(words, public, target.__init__))  # type: ignore[misc]  # noqa: B010
+        if words:
+            setattr(target, "__init__", _taking(words, public, target.__init__))  # type: ignore[misc]  # noqa: B010
         return target
 
     return decorate
@@ -148,7 +156,7 @@ def find(module: str, name: str) -> object:
 
 def install() -> None:
     """Let old modules be imported."""
-    sys.meta_path.append(_Moved())
+    sys.meta_path.insert(0, _Moved())  # before what an older version left of a folder
 
 
 def _taking(words: dict[str, str], public: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -172,7 +180,7 @@ def _new_value(public: str, old: str, keywords: dict[str, Any], stacklevel: int)
 def _attribute(owner: str, old: str, new: str) -> property:
     def read(self: object) -> Any:
         _warn(f"{owner}.{old} is {owner}.{new} now; the old name goes with {ENDS}", 3)
-        return _converted(old, getattr(self, new))
+        return _converted(old, operator.attrgetter(new)(self))
 
     return property(read)
 
@@ -186,9 +194,15 @@ def _warn(message: str, stacklevel: int) -> None:
     warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
 
 
-class _Moved(MetaPathFinder, Loader):
+class _Moved:
+    """A finder and loader of modules; importlib.abc would take longer to load than all of the rest."""
+
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        return ModuleSpec(name, self, is_package=name == "rankwise.rankers.scoring") if name in MODULES else None
+        loader: Any = self  # a Loader in all but its base class
+        return ModuleSpec(name, loader, is_package=name == "rankwise.rankers.scoring") if name in MODULES else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
 
     def exec_module(self, module: ModuleType) -> None:
         new = MODULES[module.__name__]

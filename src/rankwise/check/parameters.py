@@ -8,7 +8,6 @@ Where an annotation contains another, sentences add up, and of all else the last
 import functools
 import inspect
 import re
-import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from rankwise.check.settings import choice, integer, number
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 _INFINITY = float("inf")
 _MARKED = re.compile(r":\w+:`(?P<title>[^`<]*?)\s*(?:<[^>]*>)?`|``(?P<name>.+?)``", re.DOTALL)
-_WRAPPER = textwrap.TextWrapper(116, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _QUOTED = re.compile(r"(?<!\S)\"(\w+)\"(?=[\s,;:.]|$)")  # of a word alone
 
@@ -251,57 +249,3 @@ def check_declared(instance: Any) -> None:
     for name, parameter in declared(instance.__class__).items():
         if parameter.noted:
             parameter.check(getattr(instance, name))
-
-
-def arguments_section(target: Callable[..., Any]) -> str:
-    """Return the section ``Args:`` of a docstring, from the declarations that have a sentence.
-
-    >>> def train(rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
-    >>> arguments_section(train).splitlines()
-    ['Args:', '    rounds: Trees at most. At least 1.']
-    """
-    lines = []
-    for one in declared(target).values():
-        if one.text:
-            limits = f" {one.limits.sentence()}" if isinstance(one.limits, Within) else ""
-            lines += _WRAPPER.wrap(f"{one.name}: {one.text}{limits}")
-    return "\n".join(["Args:", *lines]) if lines else ""
-
-
-def documented(target: _Target) -> _Target:
-    """Add the declared parameters to the docstring of a class or function, whose signature then shows plain types.
-
-    They come first in its section ``Args:``, or in a new one before the examples.
-
-    >>> @documented
-    ... class Ranker:
-    ...     '''Ranks.'''
-    ...     def __init__(self, rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
-    >>> print(inspect.getdoc(Ranker), inspect.signature(Ranker))
-    Ranks.
-    <BLANKLINE>
-    Args:
-        rounds: Trees at most. At least 1. (rounds: int = 500)
-    """
-    section, text = arguments_section(target), inspect.cleandoc(target.__doc__ or "")
-    if "\nArgs:" in text:
-        text = text.replace("Args:", section, 1)
-    else:
-        about, prompt, examples = text.partition(">>> ")
-        text = f"{about.rstrip()}\n\n{section}\n\n{prompt}{examples}".rstrip()
-    target.__doc__ = text
-    function: Any = vars(target).get("__init__") if isinstance(target, type) else target
-    if function is not None:
-        signature = inspect.signature(function)
-        types_alone = [one.replace(annotation=plain(one.annotation)) for one in signature.parameters.values()]
-        function.__signature__ = signature.replace(parameters=types_alone)
-    return target
-
-
-def plain(annotation: Any) -> Any:
-    """Return an annotation without notes."""
-    if get_origin(annotation) is Annotated:
-        return plain(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return Union[tuple(plain(one) for one in get_args(annotation))]  # noqa: UP007
-    return annotation

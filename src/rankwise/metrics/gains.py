@@ -74,8 +74,9 @@ def _rule(formula: int, table: Array, threshold: float = 0.0) -> Rule:
 
 def checked_gain(gain: object) -> Gain:
     """Check a gain: "exponential", "linear", or a table of numbers by label."""
+    words = ("exponential", "linear")
     if isinstance(gain, str):
-        return check.choice("gain", gain, ("exponential", "linear"))
+        return gain if gain in words else check.choice("gain", gain, words)
     if not isinstance(gain, Sequence | np.ndarray) or not len(gain):
         hint = "set gain=exponential, gain=linear, or a table such as gain=(0, 1, 3, 7)"
         raise check.error("gain must be a word or a table of numbers by label", got=repr(gain), hint=hint)

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from rankwise.arrays import Array, Column, Ids, read_only
-from rankwise.check.parameters import Above, AtLeast, Option, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, AtLeast, Option, assign
 from rankwise.compiling import FUSED, kernel
 from rankwise.data.interactions.interactions import Interactions
 from rankwise.rankers.training import parameters as training

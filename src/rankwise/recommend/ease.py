@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Floats
-from rankwise.check.parameters import Above, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, assign
 from rankwise.data.interactions.holdout import ratings_of
 from rankwise.data.interactions.interactions import Interactions
 from rankwise.models.storage import InvalidModelError, rejecting

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Floats, offsets_of, row_blocks
-from rankwise.check.parameters import AtLeast, OneOf, Option, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import AtLeast, OneOf, Option, assign
 from rankwise.data.interactions.holdout import ratings_of
 from rankwise.data.interactions.interactions import Interactions
 from rankwise.rankers.training import parameters as training

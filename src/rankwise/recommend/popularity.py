@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Column
-from rankwise.check.parameters import assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import assign
 from rankwise.data.interactions.interactions import Interactions
 from rankwise.rankers.training import parameters as training
 from rankwise.recommend.base import Recommender, Unknown

@@ -9,7 +9,8 @@ import numpy as np
 
 from rankwise import check, moved
 from rankwise.arrays import Array, Json, Keywords
-from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, Within, check_declared, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, Within, check_declared
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import MetricLike

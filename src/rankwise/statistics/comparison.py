@@ -15,8 +15,6 @@ from rankwise.arrays import Ids, Json
 from rankwise.metrics.base import weighted_mean
 from rankwise.statistics import significance, tables
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, JudgedShare, varies
-from rankwise.statistics.figures import drawing
-from rankwise.statistics.figures.comparisons import differences_figure, means_figure
 from rankwise.statistics.result import Result
 from rankwise.statistics.titles import Titles, bounds_of, titles_of
 from rankwise.statistics.verdict import listed
@@ -310,10 +308,15 @@ class Comparison(Result):
         Without ``system`` and ``against`` there is a panel for each system minus the baseline. Where there is no
         baseline and there are more than two systems, it is the one with the best mean minus each other.
         """
+        from rankwise.statistics.figures.comparisons import differences_figure
+
         return differences_figure(self, metric=metric, system=system, against=against)
 
     def plot_means(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw the mean of each system with its interval, one panel per metric: .png, .svg or .pdf."""
+        from rankwise.statistics.figures import drawing
+        from rankwise.statistics.figures.comparisons import means_figure
+
         return drawing.plot(partial(means_figure, self), path, force=force)
 
     def to_report(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, overload
 from rankwise import check
 from rankwise.arrays import Json
 from rankwise.files import replacing
-from rankwise.statistics.figures import drawing
 from rankwise.statistics.tables import Table, as_csv
 
 if TYPE_CHECKING:
@@ -114,6 +113,8 @@ class Result:
         """
         if not hasattr(self, "figure"):
             raise check.error("this result has no plot", got=type(self).__name__, hint="print it, or save its tables")
+        from rankwise.statistics.figures import drawing
+
         draw = partial(self.figure, **options)
         return draw() if path is None else drawing.plot(draw, path, force=force)
 
@@ -123,6 +124,8 @@ class Result:
         .csv and .parquet have the rows of ``to_frame``, .json the data of ``to_dict``, .txt, .md, .tex and .html the
         tables, and .png, .svg and .pdf the plot. ``force`` replaces a file.
         """
+        from rankwise.statistics.figures import drawing
+
         path = Path(path)
         ending = path.suffix.lower()
         if ending in drawing.FORMATS and hasattr(self, "figure"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
+from rankwise import moved
 from rankwise.arrays import Json
 from rankwise.clicks.off_policy.assumptions import Assumption
 from rankwise.clicks.off_policy.estimators import Estimated
@@ -67,6 +68,7 @@ class Blend:
     """Why it does not pass; empty where it does."""
 
 
+@moved.renamed("rw.clicks.OffPolicyComparison")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OffPolicyComparison(Result):
     """The candidate beside production by a click log, and whether to ship it; made by :func:`compare`."""

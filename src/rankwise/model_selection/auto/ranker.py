@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from rankwise import caches, check, moved
 from rankwise.arrays import Keywords
-from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, check_declared, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, check_declared
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike

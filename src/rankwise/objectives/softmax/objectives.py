@@ -4,13 +4,12 @@ With ρ = softmax(scores) and a target φ that sums to 1, the loss of a list is 
 diagonal Hessian ρ(1 − ρ). ListNet, SoftmaxCE and XE-NDCG differ in φ alone.
 """
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise.check.parameters import AtLeast, OneOf, check_declared
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import (
     PerDocument,
@@ -27,6 +26,8 @@ from rankwise.stream import Stream
 _DEVICE = "rankwise.objectives.softmax.triton"
 _GAMMAS = {"uniform": cpu.GAMMA_UNIFORM, "zero": cpu.GAMMA_ZERO, "one": cpu.GAMMA_ONE, "tight": cpu.GAMMA_TIGHT}
 
+Newton = Annotated[str, OneOf(("neumann", "diagonal"))]
+
 
 class _CrossEntropy(Objective):
     """Checks and preparation of the softmax family; each declares its fields, in the order of its expression."""
@@ -38,13 +39,9 @@ class _CrossEntropy(Objective):
     accepted: ClassVar[tuple[str, ...]] = ()
     """The columns of documents that it takes."""
     target: ClassVar[int]
-    words: ClassVar[Mapping[str, Collection[str]]] = {"newton": ("neumann", "diagonal")}
-    """The choices of settings that are words."""
 
     def __post_init__(self) -> None:
-        for name, words in self.words.items():
-            check.choice(name, getattr(self, name), words)
-        check.number("epsilon", self.epsilon, least=0.0)
+        check_declared(self)
 
     @property
     def shift_invariant(self) -> bool:
@@ -86,8 +83,8 @@ class ListNet(_CrossEntropy):
     array([-0.2311,  0.2311])
     """
 
-    newton: str = "neumann"
-    epsilon: float = 0.0
+    newton: Newton = "neumann"
+    epsilon: Annotated[float, AtLeast(0)] = 0.0
     name: ClassVar[str] = "listnet"
     paper: ClassVar[str] = "Bruch 2021"
     exponential_gains: ClassVar[bool] = True
@@ -108,8 +105,8 @@ class SoftmaxCE(_CrossEntropy):
     (array([1.0986]), array([-0.1667,  0.3333, -0.1667]))
     """
 
-    newton: str = "neumann"
-    epsilon: float = 0.0
+    newton: Newton = "neumann"
+    epsilon: Annotated[float, AtLeast(0)] = 0.0
     name: ClassVar[str] = "softmax_ce"
     paper: ClassVar[str] = "Bruch et al. 2019"
     accepted: ClassVar[tuple[str, ...]] = ("document_weights",)
@@ -135,14 +132,13 @@ class XENDCG(_CrossEntropy):
     array([-0.2381,  0.0476,  0.1905])
     """
 
-    gamma: str = "uniform"
-    newton: str = "neumann"
-    epsilon: float = 0.0
+    gamma: Annotated[str, OneOf(_GAMMAS)] = "uniform"
+    newton: Newton = "neumann"
+    epsilon: Annotated[float, AtLeast(0)] = 0.0
     name: ClassVar[str] = "xendcg"
     paper: ClassVar[str] = "Bruch 2021"
     exponential_gains: ClassVar[bool] = True
     accepted: ClassVar[tuple[str, ...]] = ("document_weights",)
-    words: ClassVar[Mapping[str, Collection[str]]] = {"gamma": _GAMMAS, **_CrossEntropy.words}
 
     @property
     def target(self) -> int:  # type: ignore[override]

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Never, Self
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
-from rankwise.check.parameters import AtLeast, Option, Unset, assign, check_declared, declared, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import AtLeast, Option, Unset, assign, check_declared, declared
 from rankwise.models import storage
 from rankwise.models.model import Model
 from rankwise.models.schema import ModelInput, Schema

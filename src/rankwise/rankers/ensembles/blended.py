@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords, weighted_sum
-from rankwise.check.parameters import OneOf, Option, Unset, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import OneOf, Option, Unset, assign
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike

@@ -9,7 +9,8 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
-from rankwise.check.parameters import Above, OneOf, Unset, assign, check_declared, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, OneOf, Unset, assign, check_declared
 from rankwise.data import leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset

@@ -8,7 +8,8 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords
-from rankwise.check.parameters import Above, OneOf, Option, Within, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, OneOf, Option, Within, assign
 from rankwise.data import columns, leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset

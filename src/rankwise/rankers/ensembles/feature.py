@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets, rows_of
-from rankwise.check.parameters import assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import assign
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.models.contributions import Contributions

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.check.parameters import AtLeast, OneOf, Option, Search, Unset, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import AtLeast, OneOf, Option, Search, Unset, assign
 from rankwise.data.dataset import RankingDataset
 from rankwise.models.nets import presets
 from rankwise.models.schema import Schema

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from rankwise import check, user_code
 from rankwise.arrays import Array, Column, Keywords
-from rankwise.check.parameters import declared
+from rankwise.check.parameters import check_declared
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, metrics_for
 from rankwise.objectives.base import (
@@ -123,9 +123,7 @@ class TrainingSettings:
             what, hint = "a parameter must not hide a method that all rankers have", "call it otherwise"
             raise check.error(what, got=hidden[0], hint=hint)
         for one in (ranker, *(ranker.nested() or {}).values()):
-            for name, parameter in declared(type(one)).items():
-                if parameter.noted:
-                    parameter.check(getattr(one, name))
+            check_declared(one)
         if not at_once and not hasattr(ranker, ranker.unit):  # others are trained inside
             return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, callback=callback)
         objective: Any = getattr(ranker, "objective", None)

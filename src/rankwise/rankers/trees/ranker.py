@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
-from rankwise.check.parameters import AtLeast, Option, Search, Unset, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import AtLeast, Option, Search, Unset, assign
 from rankwise.data.dataset import RankingDataset
 from rankwise.models.forests.forest import ForestModel
 from rankwise.models.schema import Schema

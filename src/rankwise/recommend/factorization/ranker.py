@@ -8,7 +8,8 @@ import numpy as np
 
 from rankwise import check, moved
 from rankwise.arrays import Array, Column, Floats, Ids, Keywords
-from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Search, assign, documented
+from rankwise.check.docstrings import documented
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Search, assign
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.interactions import Interactions
 from rankwise.objectives.base import Objective

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.check.parameters import documented
+from rankwise.check.docstrings import documented
 from rankwise.models.forests.catboost import CatBoostForest, catboost
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone

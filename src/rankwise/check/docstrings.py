@@ -1,0 +1,68 @@
+"""Docstrings of classes and functions with declared parameters: their section ``Args:`` is made from declarations."""
+
+import inspect
+import textwrap
+import types
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from rankwise.check.parameters import Within, declared
+
+_Target = TypeVar("_Target", bound=Callable[..., Any])
+_WRAPPER = textwrap.TextWrapper(116, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
+
+
+def arguments_section(target: Callable[..., Any]) -> str:
+    """Return the section ``Args:`` of a docstring, from the declarations that have a sentence.
+
+    >>> from rankwise.check.parameters import AtLeast
+    >>> def train(rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
+    >>> arguments_section(train).splitlines()
+    ['Args:', '    rounds: Trees at most. At least 1.']
+    """
+    lines = []
+    for one in declared(target).values():
+        if one.text:
+            limits = f" {one.limits.sentence()}" if isinstance(one.limits, Within) else ""
+            lines += _WRAPPER.wrap(f"{one.name}: {one.text}{limits}")
+    return "\n".join(["Args:", *lines]) if lines else ""
+
+
+def documented(target: _Target) -> _Target:
+    """Add the declared parameters to the docstring of a class or function, whose signature then shows plain types.
+
+    They come first in its section ``Args:``, or in a new one before the examples.
+
+    >>> from rankwise.check.parameters import AtLeast
+    >>> @documented
+    ... class Ranker:
+    ...     '''Ranks.'''
+    ...     def __init__(self, rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
+    >>> print(inspect.getdoc(Ranker), inspect.signature(Ranker))
+    Ranks.
+    <BLANKLINE>
+    Args:
+        rounds: Trees at most. At least 1. (rounds: int = 500)
+    """
+    section, text = arguments_section(target), inspect.cleandoc(target.__doc__ or "")
+    if "\nArgs:" in text:
+        text = text.replace("Args:", section, 1)
+    else:
+        about, prompt, examples = text.partition(">>> ")
+        text = f"{about.rstrip()}\n\n{section}\n\n{prompt}{examples}".rstrip()
+    target.__doc__ = text
+    function: Any = vars(target).get("__init__") if isinstance(target, type) else target
+    if function is not None:
+        signature = inspect.signature(function)
+        types_alone = [one.replace(annotation=plain(one.annotation)) for one in signature.parameters.values()]
+        function.__signature__ = signature.replace(parameters=types_alone)
+    return target
+
+
+def plain(annotation: Any) -> Any:
+    """Return an annotation without notes."""
+    if get_origin(annotation) is Annotated:
+        return plain(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return Union[tuple(plain(one) for one in get_args(annotation))]  # noqa: UP007
+    return annotation
