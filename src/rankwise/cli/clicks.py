@@ -34,7 +34,7 @@ LogFile = Annotated[
     Option(metavar="LOG"),
 ]
 Features = Annotated[str, f"Features by query and document. {arguments.FORMS}", Option(metavar="FEATURES")]
-Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote.", Option(metavar="FILE")]
+Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote."]
 Holdout = Annotated[
     float,
     Within(0, 1),
@@ -134,7 +134,11 @@ def train(
     ] = "bagged(lightgbm(plrank))",
     holdout: Holdout = 0.3,
     minutes: Annotated[
-        float | None, Above(0), "End training after this time, and keep the best round.", Unset("no limit")
+        float | None,
+        Above(0),
+        "End training after this time, and keep the best round.",
+        Unset("no limit"),
+        Option(metavar="MINUTES"),
     ] = None,
     reading: Reading,
     running: Running,
@@ -266,7 +270,7 @@ def _features(source: str, reading: Reading, columns: LogColumns) -> "RankingDat
     with console.progress(1) as bar:
         bar.step(f"Reading {shown(Path(source))}")
         tables = {"query": columns.query, "document": columns.document, "to_score": True}
-        return reading.data(source, bar=bar, tables=tables)
+        return reading.data(source, bar, tables)
 
 
 _commands = {"info": info, "propensities": propensities, "train": train, "compare": compare}

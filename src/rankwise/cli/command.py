@@ -78,7 +78,7 @@ class Command(help.Helped, TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the line of usage."""
-        return [one.metavar for one in self.get_params(ctx) if one.param_type_name == "argument"] + ["[OPTIONS]"]
+        return [str(one.metavar) for one in self.get_params(ctx) if one.param_type_name == "argument"] + ["[OPTIONS]"]
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -119,7 +119,7 @@ def register(app: typer.Typer, name: str, command: Callable[..., None], panel: s
     app.command(name, cls=cls, help=text, rich_help_panel=panel)(lambda: None)
 
 
-def grouped(title: str, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
+def grouped(title: str, commands: Mapping[str, Any]) -> typer.Typer:
     """Return a group of commands, whose help begins with ``title``."""
     app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=title)
     for name, command in commands.items():

@@ -1,6 +1,5 @@
 """The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split``, ``noise`` and others."""
 
-import itertools
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +8,7 @@ import typer
 
 import rankwise as rw
 from rankwise import check
-from rankwise.arrays import Json, Keywords
+from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option, Unset
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
@@ -21,7 +20,6 @@ from rankwise.statistics.tables import Table
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
-_SHOWN = 40  # features that data info names
 _FILES = "parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst"
 Output = Annotated[Path, f"The file to write: .{_FILES}.", Option(short="-o", metavar="FILE")]
 Json_ = Annotated[Running, Only("json")]
@@ -44,10 +42,10 @@ def info(source: arguments.Data, *, reading: Reading, running: Json_) -> None:
     rankwise data info mq2008 --part train --fold 3 --json
     """
     data = _read(source, reading)
-    from rankwise.data.summary import summary
+    from rankwise.data.summary import in_words, summary
 
     facts = summary(data)
-    running.show(facts, ("", _facts(facts)))
+    running.show(facts, ("", Table(header=("fact", "value"), rows=tuple(in_words(facts)), align="ll")))
 
 
 def check_(
@@ -89,7 +87,7 @@ def skew(
     *,
     model: Annotated[
         Path | None, "A model: measure what NDCG loses where a feature is replaced by the served one.",
-        Option(metavar="MODEL"),
+        Option(metavar="MODEL")
     ] = None,
     settings: Annotated[Keywords, Of(lambda: {"": [rw.data.compare_features]})],
     strict: Annotated[
@@ -204,7 +202,7 @@ def thin(
     ] = None,
     negatives: Annotated[
         str | float | None, "Sample this share, .2, or number, 20, of the documents with label 0 of each query.",
-        Option(metavar="SHARE|N"),
+        Option(metavar="SHARE|N")
     ] = None,
     writing: Writing,
     reading: Reading,
@@ -228,7 +226,7 @@ def clicks(
     settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.simulate_clicks]})],
     probabilities: Annotated[
         str | None, "Probability of a click on a seen document of grade 0, 1, ….", Unset("0.05,0.3,0.5,0.7,0.95"),
-        Option(metavar="NUMBERS"),
+        Option(metavar="NUMBERS")
     ] = None,
     eta: Annotated[float, "How fast attention falls with the rank, for --click-model position."] = 1.0,
     scores: Annotated[
@@ -289,7 +287,7 @@ def _read(source: str, reading: Reading) -> "RankingDataset":
         console.note(f"reading the training part of {source}; --part names another")
     with console.progress(1) as bar:
         bar.step(f"Reading {source}")
-        return reading.data(source, bar=bar)
+        return reading.data(source, bar)
 
 
 def _write(data: "RankingDataset", target: Path, writing: Writing, running: Running) -> None:
@@ -303,35 +301,6 @@ def _write(data: "RankingDataset", target: Path, writing: Writing, running: Runn
         bar.step(f"Writing {target}")
         write_data(data, target, force=running.force)
     console.note(f"wrote {target}: {data!r}")
-
-
-def _facts(facts: Json) -> Table:
-    """Lay the summary out in two columns: what, how much."""
-
-    def words(value: object) -> str:
-        match value:
-            case dict():
-                rest = len(value) - _SHOWN
-                shown = ", ".join(
-                    f"{name}: {words(number)}" for name, number in itertools.islice(value.items(), _SHOWN)
-                )
-                return shown + (f", … and {rest:,} more, which --json lists" if rest > 0 else "")
-            case str():
-                return value
-            case list():
-                return (
-                    f"{len(value)}: {', '.join(map(str, value[:10]))}{', …' if len(value) > 10 else ''}"
-                    if value
-                    else "0"
-                )
-            case float():
-                return f"{value:.4g}"
-            case _:
-                return f"{value:,}"
-
-    rows = [(name.replace("_", " "), words(value)) for name, value in facts.items() if name != "missing"]
-    rows.append(("missing values", f"{facts['missing']:.2%}"))
-    return Table(header=("fact", "value"), rows=tuple(rows), align="ll")
 
 
 _commands = {"info": info, "check": check_, "skew": skew, "convert": convert, "split": split, "noise": noise}

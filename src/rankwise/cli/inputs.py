@@ -1,15 +1,16 @@
 """Words of a command line: lists between commas, numbers, ``name=FILE`` pairs and settings."""
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.files import is_device
 
 STANDARD_INPUT = "-"
-NONE: Mapping[str, object] = MappingProxyType({})
+NONE: Keywords = MappingProxyType({})  # type: ignore[assignment]  # which nobody changes
 """No settings."""
 
 

@@ -15,9 +15,7 @@ from rankwise.cli.running import Running
 def plan(
     runs: Annotated[list[str], "The TREC runs to be compared, two or more.", Option(metavar="name=RUN")],
     *,
-    judge: Annotated[
-        Path, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv.", Option(metavar="FILE")
-    ],
+    judge: Annotated[Path, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv."],
     output: Annotated[Path, "The documents, with probabilities: .csv.", Option(short="-o", metavar="FILE")],
     settings: Annotated[Keywords, Of(lambda: {"": [rw.judging.plan]})],
     running: Annotated[Running, Only("force", "json")],

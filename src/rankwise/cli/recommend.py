@@ -80,7 +80,7 @@ def recommend(
         "A table of ratings or events (.csv, .tsv, .parquet, also .gz and .zst; columns user, item and rating, or as "
         "MovieLens calls them), a folder as MovieLens comes, a name such as movielens-100k, or a folder that --save "
         "wrote.",
-        Option(metavar="RATINGS|MODEL"),
+        Option(metavar="RATINGS|MODEL")
     ],
     *,
     users: Annotated[str | None, "Ids of users between commas.", Unset("all users"), Option(metavar="LIST")] = None,
@@ -88,7 +88,7 @@ def recommend(
         str | None,
         "Recommend to new users, without training again: items between commas that one of them likes, or a table of "
         "the ratings or events of many.",
-        Option(metavar="LIST|FILE"),
+        Option(metavar="LIST|FILE")
     ] = None,
     k: Annotated[int, AtLeast(1), "Number of items for each user.", Option(metavar="N")] = 10,
     output: Annotated[
@@ -97,22 +97,22 @@ def recommend(
     save: Annotated[Path | None, "Keep the model in a folder.", Option(metavar="DIR")] = None,
     vectors: Annotated[
         Path | None, "Write the vectors of users and items as .npy, for an index of neighbours; auto then tries als.",
-        Option(metavar="DIR"),
+        Option(metavar="DIR")
     ] = None,
     model: Annotated[
         str, "What learns: ease, als, knn, popularity or factorization; auto tries all but the last on a part of the "
         "training data and takes the best.",
-        Unset("auto; factorization with --objective or --epochs"), Option(metavar="MODEL"),
+        Unset("auto; factorization with --objective or --epochs"), Option(metavar="MODEL")
     ] = "",
     ratings: Ratings,
     title_file: Annotated[
-        Path | None, "What items are called: a table of items and titles.", Unset("movies.csv beside"),
+        Path | None, "What items are called: a table of items and titles.", Unset("movies.csv beside")
     ] = None,
     title: Annotated[str | None, "The column of titles there.", _COLUMN] = None,
     measuring: Measuring,
     unknown: Annotated[
         str | None, OneOf(("error", "popular"), "way to treat unknown users"), "Users that the model does not know.",
-        Unset("as the model was made"),
+        Unset("as the model was made")
     ] = None,
     factorization: Annotated[Keywords, Of(lambda: {"": [rw.recommend.FactorizationRanker]}), Only("epochs")],
     objective: Annotated[str | None, "What a factorization optimises.", Option(metavar="EXPRESSION")] = None,

@@ -12,6 +12,7 @@ from rankwise import check, files
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.cli import console, outputs
 from rankwise.cli.options import RUNNING
+from rankwise.evaluation import written_scores
 from rankwise.models import storage
 from rankwise.statistics.tables import Table
 
@@ -102,17 +103,17 @@ class Running:
         """Write a result, draw it and print it."""
         document, table = result.to_dict(), result.table()
         if output is not None:
-            outputs.save(output, document=document, tables=[table], frame=result.to_frame(), force=self.force)
+            outputs.save(output, document, [table], result.to_frame(), force=self.force)
         if plot is not None:
             result.plot(plot, force=self.force)
         self.show(document, ("", table), wrote=(output, plot), **details)
 
     def deliver_scores(
-        self, scores: "Array", data: "RankingDataset", output: Path | None, details: Mapping[str, object], *, tag: str
+        self, scores: "Array", data: "RankingDataset", output: Path | None, details: Mapping[str, object], tag: str
     ) -> None:
         """Write scores to a file or print them; JSON has ``details`` beside them."""
         if output is not None:
-            outputs.save_scores(output, scores, data, tag=tag, force=self.force)
+            written_scores.write_scores(output, scores, data, tag=tag, force=self.force)
         if self.json:
             counts = {"queries": data.n_queries, "documents": data.n_docs}
             details = {name: check.shown(str(value)) for name, value in details.items()}

@@ -47,9 +47,7 @@ class Measuring:
         Option(metavar="NAME"),
     ] = None
     qrels: Annotated[
-        Path | None,
-        "Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs.",
-        Option(metavar="FILE"),
+        Path | None, "Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs."
     ] = None
     judge: Annotated[
         str | None,
@@ -123,7 +121,7 @@ def evaluate(
     level: arguments.Level = 0.95,
     exposure_cutoff: Annotated[
         int | None, AtLeast(1), "With --policy: only the first K ranks expose documents.", Unset("all ranks"),
-        Option(metavar="K"),
+        Option(metavar="K")
     ] = None,
     calibration: Annotated[
         bool, "Scores are probabilities: also show how well they agree with labels of at least 1, or as calibrated."
@@ -183,12 +181,12 @@ def compare(
     measuring: Measuring,
     sampled: Annotated[
         str | None, "With --judge: the column of probabilities with which 'rankwise judge plan' drew the documents.",
-        Option(metavar="COLUMN"),
+        Option(metavar="COLUMN")
     ] = None,
     baseline: Annotated[str | None, "Test only against this ranking."] = None,
     test: Annotated[
         str, OneOf(("fisher", "t", "wilcoxon"), "test"), "The paired test that decides what is significant.",
-        Option("paired-test"),
+        Option("paired-test")
     ] = "fisher",
     level: arguments.Level = 0.95,
     correction: Annotated[str, OneOf(("holm", "none")), "The correction for testing many pairs at once."] = "holm",
@@ -230,7 +228,7 @@ def compare(
     first, *rest = result.tables(pairs=pairs, titles=measuring.titles)
     tables, document = [measuring.noted(first), *rest], result.to_dict() | measuring.described()
     if output is not None:
-        outputs.save(output, document=document, tables=tables, frame=result.to_frame(), force=running.force)
+        outputs.save(output, document, tables, result.to_frame(), force=running.force)
     if plot is not None:
         result.plot(plot, force=running.force)
     if report is not None:
@@ -256,7 +254,7 @@ def _judged(words: list[str], measuring: Measuring, output: Path | None, running
     result = estimate(systems, str(measuring.qrels), metrics, judge=measuring.judge, **settings)
     table, document = measuring.noted(result.table()), result.to_dict() | measuring.described()
     if output is not None:
-        outputs.save(output, document=document, tables=[table], frame=result.to_frame(), force=running.force)
+        outputs.save(output, document, [table], result.to_frame(), force=running.force)
     running.show(document, ("", table), wrote=(output,))
 
 
@@ -290,7 +288,7 @@ def _evaluations(
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.arguments.keys()
             tables = {} if named else columns_to_rank(models.values())
-            by = reading.data(words[0], bar=bar, tables=tables)
+            by = reading.data(words[0], bar, tables)
         for _, path in rankings:
             bar.step(f"Evaluating {shown(path)}")
             scores, judged, tag = read_ranking(path, by, all_topics=measuring.all_topics, model=models.get(path))

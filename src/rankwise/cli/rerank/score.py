@@ -13,6 +13,7 @@ from rankwise.cli.options import But, Only
 from rankwise.cli.rerank import text_options
 from rankwise.cli.rerank.train import train
 from rankwise.cli.running import Running
+from rankwise.evaluation import written_scores
 from rankwise.models import storage
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def score(
     text_options.installed()
     running.free(output)
     if output is not None:
-        outputs.scores_format(output)
+        written_scores.format_of(output)
     with running.steps(3) as bar:
         bar.step(f"Reading {data}")
         lists = texts.lists(data, split="test", to_score=True)
@@ -49,7 +50,7 @@ def score(
         reranker = _loaded(model, device)
         bar.step("Scoring")
         scores = lists.data.unsorted(reranker.predict(lists.with_(rows=None)))
-    running.deliver_scores(scores, lists.data, output, {"model": model, "data": data}, tag=tag)
+    running.deliver_scores(scores, lists.data, output, {"model": model, "data": data}, tag)
 
 
 def evaluate(

@@ -55,7 +55,7 @@ class TextReading:
         Mapping[str, object] | None,
         "Another argument of rw.rerank.read (query=COLUMN, document=COLUMN, label=COLUMN, …) or, of a BEIR folder, of "
         "rw.rerank.read_beir (skip=10, teacher=FILE, errors=skip); may be repeated.",
-        Option(metavar="NAME=VALUE", group=_GROUP),
+        Option(metavar="NAME=VALUE", group=_GROUP)
     ] = None  # fmt: skip
 
     def lists(self, name: str, *, split: str, seed: int = 0, to_score: bool = False, measured: bool = False) -> "Lists":

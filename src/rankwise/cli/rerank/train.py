@@ -1,18 +1,15 @@
 """The command ``rerank train``."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwise import check
-from rankwise.arrays import Json, Keywords
+from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option, Unset, declared
 from rankwise.cli import arguments, console, inputs
 from rankwise.cli.options import But, Of, Only
 from rankwise.cli.rerank import text_options
 from rankwise.cli.running import Running
-from rankwise.statistics import tables
-from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists
@@ -39,7 +36,7 @@ def train(
     objective: Annotated[arguments.Objective, Unset("softmax_ce")] = None,
     settings: Annotated[Keywords, Of(_rerankers), But("model")],
     set_: Annotated[
-        Mapping[str, object], "Another setting of rw.rerank.Reranker; may be repeated.", Option(metavar="NAME=VALUE")
+        Keywords, "Another setting of rw.rerank.Reranker; may be repeated.", Option(metavar="NAME=VALUE")
     ] = inputs.NONE,
     texts: text_options.TextReading,
     resume: arguments.Resume = False,
@@ -75,11 +72,13 @@ def train(
     tested = {"test": reranker.evaluate(lists["test"])} if "test" in lists else {}
     reranker.save(output, evaluations=tested, force=running.force)
     evaluations = reranker.evaluations_ | {name: one.to_dict() for name, one in tested.items()}
-    document, table = _described(reranker, output, evaluations), _summary(reranker, evaluations)
+    from rankwise.rerank import summary
+
+    document, table = summary.described(reranker, output, evaluations), summary.table(reranker, evaluations)
     running.show(document, ("", table), notes=notes, wrote=(output,), stopped=reranker.stopped_)
 
 
-def _reranker(model: str, settings: Keywords, further: Mapping[str, object]) -> "Reranker":
+def _reranker(model: str, settings: Keywords, further: Keywords) -> "Reranker":
     """Make the reranker, and complain of a model or settings that will not do before the work begins."""
     from rankwise.rerank import encoders
     from rankwise.rerank.reranker import Reranker
@@ -91,44 +90,3 @@ def _reranker(model: str, settings: Keywords, further: Mapping[str, object]) -> 
             hint = check.suggestion(name, names, arguments=True).rstrip("?")
             raise check.error("unknown setting of a reranker", got=repr(name), hint=hint)
     return Reranker(model, **settings | further)
-
-
-def _described(reranker: "Reranker", output: Path, evaluations: Json) -> Json:
-    return {
-        "model": output,
-        "objective": str(reranker.objective),
-        "parts": len(reranker.history_["loss"]),
-        "best_part": reranker.best_round_,
-        "epochs": reranker.epochs_,
-        "stopped": reranker.stopped_,
-        "evaluations": evaluations,
-        "history": reranker.history_,
-        "parameters": {name: value for name, value in reranker.settings().items() if name != "objective"},
-    }
-
-
-def _summary(reranker: "Reranker", evaluations: Json) -> Table:
-    """Return what was trained and how good it is."""
-    why = {
-        "parts": "all epochs done",
-        "patience": f"no better part for {reranker.patience} parts",
-        "converged": "the gradient is zero",
-    }
-    losses = reranker.history_["loss"]
-    rows = [
-        ("objective", str(reranker.objective)),
-        *((f"{part} data", size) for part, size in reranker.trained_on_.items()),
-        (
-            "parts",
-            f"{reranker.best_round_} kept of {len(losses)} trained ({why.get(reranker.stopped_, reranker.stopped_)})",
-        ),
-        ("epochs in the model", f"{reranker.epochs_:g}"),
-        ("loss", f"{tables.number(losses[0])} to {tables.number(losses[-1])}"),
-    ]
-    for name, lists in evaluations.items():
-        rows.append((f"candidates, {name}", lists["candidates"]))
-        for metric, one in lists["metrics"].items():
-            rows.append(
-                (f"{metric}, {name}", f"{tables.number(one['mean'])} {tables.interval(one['low'], one['high'])}")
-            )
-    return tables.Table(header=("", "reranker"), rows=tuple(rows), align="ll")

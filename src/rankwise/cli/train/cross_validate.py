@@ -58,7 +58,7 @@ def cross_validate(
     with running.steps(2) as bar:
         bar.step(f"Reading {data}")
         prepared: Any = _own_folds(data, folds, reading) if is_set(data) else None
-        pooled = None if prepared is not None else reading.data(data, bar=bar)
+        pooled = None if prepared is not None else reading.data(data, bar)
     outputs.features_of(prepared[0].train if pooled is None else pooled)
     result = rw.cross_validate(model, pooled, prepared or folds, metrics=metrics, **validation)
     output.mkdir(parents=True, exist_ok=True)

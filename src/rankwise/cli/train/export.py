@@ -22,7 +22,7 @@ def export(
     ],
     names: Annotated[
         Path | None, "The names of the features there, one per line in the order of training.",
-        Unset("those of the training data"),
+        Unset("those of the training data")
     ] = None,
     running: Annotated[Running, Only("force", "json")],
 ) -> None:  # fmt: skip

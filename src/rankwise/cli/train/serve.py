@@ -19,13 +19,13 @@ def serve(
     production: Annotated[str, "The model that answers requests that name none.", Unset("the first")] = "",
     host: Annotated[
         str, "The address to listen on; 0.0.0.0 is all networks, and there is no authentication.",
-        Option(metavar="ADDRESS"),
+        Option(metavar="ADDRESS")
     ] = "127.0.0.1",
     port: Annotated[int, Within(0, 65535), "The port to listen on; 0 is a free one."] = 8000,
     host_name: Annotated[
         list[str] | None,
         "A name by which requests may call the service, beside those of this machine; may be repeated.",
-        Unset("any, unless --host is this machine alone"), Option(metavar="NAME"),
+        Unset("any, unless --host is this machine alone"), Option(metavar="NAME")
     ] = None,
     workers: Annotated[int, AtLeast(1), "Processes that answer requests, each with all models."] = 1,
     examples: Annotated[
@@ -33,11 +33,11 @@ def serve(
     ] = None,
     log_level: Annotated[
         str, "What is logged, as lines of JSON; info has one for each request.",
-        Option(metavar="debug|info|warning|error", group=_LOGGING),
+        Option(metavar="debug|info|warning|error", group=_LOGGING)
     ] = "warning",
     log_features: Annotated[
         Path | None, "Append the features of a sample of requests, .jsonl, which data skew reads.",
-        Option(metavar="FILE", group=_LOGGING),
+        Option(metavar="FILE", group=_LOGGING)
     ] = None,
     sample: Annotated[
         float, Within(0, 1), "The share of requests whose features are logged.", Option(metavar="SHARE", group=_LOGGING)
@@ -50,7 +50,7 @@ def serve(
     ] = 16.0,
     timeout: Annotated[
         float, AtLeast(0.001), "Seconds for a request, which then ends with status 504, and for a graceful stop.",
-        Option(group=_LIMITS),
+        Option(group=_LIMITS)
     ] = 10.0,
     reading: Reading,
 ) -> None:  # fmt: skip

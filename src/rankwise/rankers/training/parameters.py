@@ -88,7 +88,7 @@ Threads = Annotated[
 Checkpoint = Annotated[
     str | Path | None,
     """Folder, written every ``checkpoint_every`` rounds, from which ``fit(…, resume=True)`` resumes.""",
-    Option(metavar="FOLDER", group=_RUNNING),
+    Option(metavar="DIR", group=_RUNNING),
 ]
 CheckpointEvery = Annotated[
     int, AtLeast(1), "Number of rounds between checkpoints.", Option(metavar="N", group=_RUNNING)
@@ -109,7 +109,7 @@ Folds = Annotated[
     AtLeast(2),
     """Number of parts into which queries fall, by their ids and the seed: those of :func:`rw.cross_validate
     <rankwise.model_selection.cross_validate.cross_validate>`.""",
-    Option(metavar="K", group=_TRAINING),
+    Option(metavar="N", group=_TRAINING),
 ]
 Repeats = Annotated[
     int,
