@@ -150,7 +150,7 @@ def train(
     """
     running = running.free_model(output)
     untrained = rw.ranker(ranker).set_params(seed=running.seed, threads=running.threads, progress=running.progress)
-    limit: Keywords = {} if minutes is None else {"watch": _until(minutes)}
+    limit: Keywords = {} if minutes is None else {"callback": _until(minutes)}
     clicks, data = _read(log, columns), _features(features, reading, columns)
     part = _part(clicks.within(data), holdout, running.seed, held_out=False)
     for note in part.notes[len(clicks.notes) :]:
