@@ -24,8 +24,7 @@ _BELOW_ONE = {
 Activation = Annotated[
     str,
     OneOf(ACTIVATIONS),
-    """Activation: ``"relu"``, ``"gelu"``, ``"silu"``, ``"elu"``, ``"tanh"``, ``"sigmoid"``. It follows hidden
-    layers.""",
+    """``"relu"``, ``"gelu"``, ``"silu"``, ``"elu"``, ``"tanh"`` or ``"sigmoid"``. It follows hidden layers.""",
 ]
 BatchNorm = Annotated[
     str | bool,

@@ -81,7 +81,7 @@ class TreeRanker(IterativeRanker):
         constraints: training.Constraints = None,
         floor_hessian: Annotated[
             bool,
-            """Whether Hessians that are not positive are replaced. Their place takes the mean size of the query's
+            """Whether Hessians of at most 0 are replaced. Their place takes the mean size of the query's
             Hessians, which PL-Rank needs with ``curvature="estimated"``. False hands the library what the objective
             says, as the paper's code does; a round whose draws then allow XGBoost no split is one without effect, and
             not the last.""",
