@@ -36,7 +36,7 @@ class Running:
     threads: Annotated[int | None, AtLeast(1), "Number of threads.", Unset("one for each core"), _GROUP] = None
     progress: Annotated[bool | None, "Show progress on standard error.", Unset("on a terminal"), _GROUP] = None
     force: Annotated[bool, "Replace files that exist already.", _GROUP] = False
-    json: Annotated[bool, "Print one JSON document on standard output and nothing else.", _GROUP] = False
+    json: Annotated[bool, "Print one JSON document and nothing else.", _GROUP] = False
 
     def free(self, path: Path | None, endings: tuple[str, ...] = (), *, beside: Path | None = None) -> None:
         """Raise at once if a file could not be written at the end, or another output would replace it."""
