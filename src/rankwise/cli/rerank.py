@@ -8,10 +8,10 @@ from rankwise.arrays import Json, Keywords
 from rankwise.check.parameters import Option, Unset, declared
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
-from rankwise.cli.evaluate.evaluate import summary as side_by_side
 from rankwise.cli.options import RUNNING, But, Only, of
 from rankwise.cli.running import Running
-from rankwise.evaluation import written_scores
+from rankwise.evaluation import ranking_names, written_scores
+from rankwise.statistics.tables import stacked
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists
@@ -151,7 +151,7 @@ def evaluate(
     running.free(output, outputs.TABLES)
     running.free(per_query, outputs.FRAMES, beside=output)
     inputs.readable(None, metrics)
-    named = inputs.named(models)
+    named = ranking_names.named(models)
     with running.steps(len(named) + 1) as bar:
         bar.step(f"Reading {data}")
         lists = read_lists(data, **texts)
@@ -159,7 +159,7 @@ def evaluate(
         for name, model in named.items():
             bar.step(f"Scoring with {name}")
             evaluations[name] = Reranker.opened(model, device=device).evaluate(lists, metrics)
-    tables = [side_by_side({name: one.table() for name, one in evaluations.items()})]
+    tables = [stacked({name: one.table() for name, one in evaluations.items()})]
     document: Json = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}}
     if len(evaluations) > 1:
         compared = rw.compare(evaluations)

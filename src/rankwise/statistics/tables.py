@@ -8,8 +8,8 @@ import html
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -281,6 +281,22 @@ class Table:
         notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
         title = f"<h4>{html.escape(self.title.strip())}</h4>" if self.title else ""
         return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def stacked(tables: Mapping[str, Table]) -> Table:
+    """Join the tables of rankings by name, one below the other."""
+    first = max(tables.values(), key=lambda table: len(table.header))
+    if len(tables) == 1:
+        return first
+    rows = tuple(
+        (name, *row, *[NOTHING] * (len(first.header) - len(row)))
+        for name, table in tables.items()
+        for row in table.rows
+    )
+    notes = first.notes
+    if any(table.notes != notes for table in tables.values()):
+        notes = tuple(f"{name}: {note}" for name, table in tables.items() for note in table.notes)
+    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align, notes=notes)
 
 
 def of_frame(frame: "pl.DataFrame", most: int, rest: str) -> Table:
