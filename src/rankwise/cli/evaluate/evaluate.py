@@ -29,12 +29,6 @@ if TYPE_CHECKING:
     from rankwise.statistics.judged import JudgedEvaluation
 
 
-_OURS = (
-    " Gains are 2^y − 1, ties are averaged; for trec_eval's numbers write its names, such as ndcg_cut_10 and map, or "
-    "add --conventions trec_eval."
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
     """The metrics that the user wants, and what they are measured by."""
@@ -75,12 +69,9 @@ class Measuring:
     @cached_property
     def described_by(self) -> dict[str, list[str]]:
         """Library -> the metrics that follow its conventions, in full; of runs, and where the user names a library."""
-        from rankwise.metrics.conventions import convention_of
+        from rankwise.metrics.conventions import by_convention
 
-        described: dict[str, list[str]] = {}
-        for text, one in self.metrics.items() if self.conventions or self.qrels else ():
-            described.setdefault(self.conventions or convention_of(text), []).append(str(one))
-        return described
+        return by_convention(self.metrics, self.conventions) if self.conventions or self.qrels else {}
 
     @property
     def titles(self) -> list[str] | dict[str, str] | None:
@@ -95,12 +86,9 @@ class Measuring:
 
     def noted(self, table: Table) -> Table:
         """Add notes with the conventions that a table follows."""
-        notes = [
-            f"Conventions of {library}: {', '.join(dict.fromkeys(expressions))}."
-            for library, expressions in self.described_by.items()
-        ]
-        if self.conventions is None:
-            notes = [note + _OURS * note.startswith("Conventions of rankwise") for note in notes]
+        from rankwise.metrics.conventions import in_words
+
+        notes = [in_words(*pair, chosen=self.conventions is not None) for pair in self.described_by.items()]
         return replace(table, notes=(*table.notes, *notes))
 
     def described(self) -> Json:
