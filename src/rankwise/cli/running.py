@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rankwise.arrays import Array
     from rankwise.data.dataset import RankingDataset
-    from rankwise.progress import Steps
+    from rankwise.steps import Steps
 
 _GROUP = Option(group=RUNNING)
 Seed = Annotated[
