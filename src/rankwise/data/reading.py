@@ -252,7 +252,8 @@ def read_folds(name: str, folds: int, **options: Any) -> list[Parts]:
         what = f"{name} has {available} folds of its own" if available else f"{name} has one fixed split and no folds"
         hint = f"set --folds {available}" if available else "give a plain file, or one part of it"
         raise check.error(what, got=f"--folds {folds}", hint=hint)
-    return [load_dataset(name, number, **set_options(name, options)) for number in range(1, folds + 1)]
+    own: Any = (load_dataset(name, number, **set_options(name, options)) for number in range(1, folds + 1))
+    return list(own)
 
 
 def set_options(name: str, options: Keywords) -> Keywords:
