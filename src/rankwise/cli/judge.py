@@ -8,7 +8,7 @@ from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option
 from rankwise.cli import inputs
 from rankwise.cli.command import grouped
-from rankwise.cli.options import Of, Only
+from rankwise.cli.options import Only, of
 from rankwise.cli.running import Running
 
 
@@ -17,7 +17,7 @@ def plan(
     *,
     judge: Annotated[Path, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv."],
     output: Annotated[Path, "The documents, with probabilities: .csv.", Option(short="-o", metavar="FILE")],
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.judging.plan]})],
+    settings: Annotated[Keywords, of("rankwise.judging:plan")],
     running: Annotated[Running, Only("force", "json")],
 ) -> None:
     """Draw the documents whose human judgements tell most about the difference of systems.
@@ -36,4 +36,4 @@ def plan(
     running.say(document, repr(drawn), wrote=(output,))
 
 
-app = grouped("Few labels: which documents to judge.", {"plan": plan})
+app = grouped("Few labels: which documents to judge.", plan)

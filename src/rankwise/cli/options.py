@@ -8,6 +8,7 @@ one mapping of those that the user set. An option of one name is one option, who
 
 import dataclasses
 import inspect
+import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,6 +54,19 @@ class Of:
         group = RUNNING if first.option.group == RUNNING else self.title if len(titled) > 1 else title
         text = first.text.partition(". ")[0].removesuffix(".") + "."  # more is in the reference
         return replace(first, text=text, unset="; ".join(unset), option=replace(first.option, group=group))
+
+
+def of(path: str, title: str = "", installed: Callable[[], None] = lambda: None) -> Of:
+    """Return the note for the options of one function or class, ``module:name``, which is imported once it is needed.
+
+    ``installed`` raises before that if an extra is missing.
+    """
+
+    def targets() -> Mapping[str, Sequence[Callable[..., Any]]]:
+        installed()
+        return {title: [pkgutil.resolve_name(path)]}
+
+    return Of(targets)
 
 
 class Only:
@@ -195,10 +209,15 @@ def _form(parameter: Parameter) -> _Form:
     if Mapping in kinds or dict in kinds:
         return _mapping(get_args(kinds.get(Mapping, kinds.get(dict))), parameter.option.metavar or "NAME=VALUE")
     if several := kinds.keys() & {Sequence, Iterable, tuple, frozenset}:
-        numbers = int in get_args(kinds[several.pop()])
+        of = get_args(kinds[several.pop()])
+        if float in of:
+            return _Form(list[str], "NUMBERS", lambda words: inputs.numbers(parameter.name, ",".join(words)))
+        numbers = int in of
         return _Form(list[str], "LIST", lambda words: _items(words, numbers=numbers))
     if kinds.keys() == {bool}:
         return _Form(bool, None)
+    if kinds.keys() == {int, float}:  # a share, or a number
+        return _Form(str, "X|N", inputs.value)
     if kinds.keys() <= {int, float}:
         kind = float if float in kinds else int
         metavar = "X" if kind is float else "N"

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Column, Ids, Json, row_blocks
 from rankwise.data.dataset import RankingDataset
+from rankwise.statistics.tables import Table
 
 _FEW_LABELS = 20
 _BINS = 10
@@ -120,8 +121,8 @@ def _groups(groups: Ids) -> dict[str, int]:
     return shown | ({f"{names.size - _FEW_LABELS:,} more": rest} if rest else {})
 
 
-def in_words(facts: Json) -> list[tuple[str, str]]:
-    """Return a summary in words: what, and how much."""
+def in_words(facts: Json) -> Table:
+    """Return a table of a summary: what, and how much."""
 
     def words(value: object) -> str:
         match value:
@@ -146,4 +147,4 @@ def in_words(facts: Json) -> list[tuple[str, str]]:
 
     rows = [(name.replace("_", " "), words(value)) for name, value in facts.items() if name != "missing"]
     rows.append(("missing values", f"{facts['missing']:.2%}"))
-    return rows
+    return Table(header=("fact", "value"), rows=tuple(rows), align="ll")

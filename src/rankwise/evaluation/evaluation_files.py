@@ -1,6 +1,7 @@
 """Evaluations on disk: the value of every query in a Parquet file, which keeps the kind of ids and every bit."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import polars as pl
 
 from rankwise import check, files, moved
 from rankwise.statistics.evaluation import Evaluation, JudgedShare
+from rankwise.statistics.result import write_frame
 
 FILE = "results.parquet"
 """What the file is called in a folder of results."""
@@ -28,6 +30,19 @@ def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = 
     with files.replacing(path, force=force) as new:
         frame_of(evaluation).write_parquet(new, metadata=metadata_of(evaluation))
     return path
+
+
+def write_evaluations(evaluations: Mapping[str, Evaluation], path: Path, *, force: bool = False) -> None:
+    """Write the rows of several by name, as CSV or Parquet; one alone is read again."""
+    stored = path.suffix.lower() == ".parquet"
+    rows = joined({name: frame_of(one) if stored else one.to_frame() for name, one in evaluations.items()})
+    about = metadata_of(next(iter(evaluations.values()))) if len(evaluations) == 1 else None  # as are read again
+    write_frame(rows, path, force=force, metadata=about)
+
+
+def joined(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return frames by name as one, with the names in a first column."""
+    return pl.concat([frame.select(pl.lit(name).alias("ranking"), pl.all()) for name, frame in frames.items()])
 
 
 def metadata_of(evaluation: Evaluation) -> dict[str, str]:

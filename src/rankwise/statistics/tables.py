@@ -283,6 +283,18 @@ class Table:
         return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
+def of_frame(frame: "pl.DataFrame", most: int, rest: str) -> Table:
+    """Return a table of the first rows of a frame; ``rest`` is where the others are."""
+
+    def text(cell: object) -> str:
+        return number(cell) if isinstance(cell, float) else NOTHING if cell is None else str(cell)
+
+    rows = tuple(tuple(map(text, row)) for row in frame[:most].rows())
+    notes = (f"… and {len(frame) - most:,} rows more; {rest}",) if len(frame) > most else ()
+    align = "".join("l" if kind.is_nested() or not kind.is_numeric() else "r" for kind in frame.dtypes)
+    return Table(header=tuple(frame.columns), rows=rows, align=align, notes=notes)
+
+
 def shortened(text: str, most: int = 24) -> str:
     """Cut a long name in the middle, for tables and figures: beginnings and ends tell names apart.
 
