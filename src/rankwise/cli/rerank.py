@@ -8,10 +8,10 @@ from rankwise.arrays import Json, Keywords
 from rankwise.check.parameters import Option, Unset, declared
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
-from rankwise.cli.evaluate.evaluate import summary as side_by_side
 from rankwise.cli.options import RUNNING, But, Only, of
 from rankwise.cli.running import Running
 from rankwise.evaluation import written_scores
+from rankwise.statistics.tables import stacked
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists
@@ -159,7 +159,7 @@ def evaluate(
         for name, model in named.items():
             bar.step(f"Scoring with {name}")
             evaluations[name] = Reranker.opened(model, device=device).evaluate(lists, metrics)
-    tables = [side_by_side({name: one.table() for name, one in evaluations.items()})]
+    tables = [stacked({name: one.table() for name, one in evaluations.items()})]
     document: Json = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}}
     if len(evaluations) > 1:
         compared = rw.compare(evaluations)

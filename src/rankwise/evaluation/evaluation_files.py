@@ -1,7 +1,8 @@
 """Evaluations on disk: the value of every query in a Parquet file, which keeps the kind of ids and every bit."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,17 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
             None if (weights == 1.0).all() else weights,
             **{**known, "judgements": _digests(frame), **about},
         )
+
+
+def read_evaluations(paths: Mapping[str, Path], metrics: Sequence[str] | None = None) -> dict[str, Evaluation]:
+    """Read several by name, with all their metrics or some."""
+    evaluations = {name: read_evaluation(path) for name, path in paths.items()}
+    for name, one in evaluations.items() if metrics is not None else ():
+        if missing := [metric for metric in metrics or () if metric not in one.metrics]:
+            hint = f"choose among {', '.join(one.metrics)}, or write it anew with `metrics`"
+            raise check.error(f"{name} was not evaluated by a metric asked for", got=missing[0], hint=hint)
+        evaluations[name] = replace(one, values={metric: one[metric] for metric in metrics or ()})
+    return evaluations
 
 
 def _digests(frame: pl.DataFrame) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import html
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -293,6 +293,22 @@ def of_frame(frame: "pl.DataFrame", most: int, rest: str) -> Table:
     notes = (f"… and {len(frame) - most:,} rows more; {rest}",) if len(frame) > most else ()
     align = "".join("l" if kind.is_nested() or not kind.is_numeric() else "r" for kind in frame.dtypes)
     return Table(header=tuple(frame.columns), rows=rows, align=align, notes=notes)
+
+
+def stacked(tables: Mapping[str, Table]) -> Table:
+    """Join tables of several rankings one below the other, with their names in a first column; one alone stays."""
+    first = max(tables.values(), key=lambda table: len(table.header))
+    if len(tables) == 1:
+        return first
+    rows = tuple(
+        (name, *row, *[NOTHING] * (len(first.header) - len(row)))
+        for name, table in tables.items()
+        for row in table.rows
+    )
+    notes = first.notes
+    if any(table.notes != notes for table in tables.values()):
+        notes = tuple(f"{name}: {note}" for name, table in tables.items() for note in table.notes)
+    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align, notes=notes)
 
 
 def shortened(text: str, most: int = 24) -> str:

@@ -17,7 +17,7 @@ from rankwise.cli.arguments import DATA, DEFAULT_METRICS, SCORES
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But
 from rankwise.cli.running import Running
-from rankwise.statistics.tables import NOTHING, Table
+from rankwise.statistics.tables import Table, stacked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -159,13 +159,13 @@ def evaluate(
     evaluations = _evaluations(rankings, measuring, reading, running, level, exposure_cutoff)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | measuring.described()
     first, *rest = zip(*(one.tables(titles=measuring.titles) for one in evaluations.values()), strict=True)
-    details = [summary(dict(zip(evaluations, tables, strict=True))) for tables in rest]
-    tables = [measuring.noted(summary(dict(zip(evaluations, first, strict=True)))), *details]
+    details = [stacked(dict(zip(evaluations, tables, strict=True))) for tables in rest]
+    tables = [measuring.noted(stacked(dict(zip(evaluations, first, strict=True)))), *details]
     titles_of = ["", *(["Exposure by group", "Disparity"][: len(details)])]
     if calibration:
         reliabilities = {name: one.reliability(label=calibration_label) for name, one in evaluations.items()}
         document["calibration"] = {name: one.to_dict() for name, one in reliabilities.items()}
-        tables.append(summary({name: one.table() for name, one in reliabilities.items()}))
+        tables.append(stacked({name: one.table() for name, one in reliabilities.items()}))
         titles_of.append("Reliability")
         if plot is not None:
             if len(reliabilities) > 1:
@@ -323,33 +323,5 @@ def _stored(words: Sequence[str], measuring: Measuring, reading: Reading) -> "di
     for word, value in (beside | {"--policy": measuring.policy}).items():
         if value:
             raise check.error("results hold the values of metrics already", got=word, hint=f"leave {word} out")
-    evaluations = {name: evaluation_files.read_evaluation(path) for name, path in inputs.named(words).items()}
-    if tuple(measuring.words) == DEFAULT_METRICS:
-        return evaluations
-    requested = list(map(str, measuring.metrics.values()))
-    for name, one in evaluations.items():
-        missing = [expression for expression in requested if expression not in one.metrics]
-        if missing:
-            raise check.error(
-                f"{name} was not evaluated by a metric asked for",
-                got=missing[0],
-                hint=f"choose among {', '.join(one.metrics)}, or write it anew with --metrics",
-            )
-        evaluations[name] = replace(one, values={expression: one[expression] for expression in requested})
-    return evaluations
-
-
-def summary(tables: Mapping[str, Table]) -> Table:
-    """Join the tables of all rankings, one below the other."""
-    first = max(tables.values(), key=lambda table: len(table.header))
-    if len(tables) == 1:
-        return first
-    rows = tuple(
-        (name, *row, *[NOTHING] * (len(first.header) - len(row)))
-        for name, table in tables.items()
-        for row in table.rows
-    )
-    notes = first.notes
-    if any(table.notes != notes for table in tables.values()):
-        notes = tuple(f"{name}: {note}" for name, table in tables.items() for note in table.notes)
-    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align, notes=notes)
+    requested = None if tuple(measuring.words) == DEFAULT_METRICS else [*map(str, measuring.metrics.values())]
+    return evaluation_files.read_evaluations(inputs.named(words), requested)
