@@ -8,12 +8,13 @@ import typer
 import rankwise as rw
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import Above, Option, Unset, Within
-from rankwise.cli import arguments, console, inputs, outputs
+from rankwise.cli import arguments, console, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But, Only, of
 from rankwise.cli.running import Running
 from rankwise.data.file_formats import shown
+from rankwise.evaluation import ranking_names
 
 if TYPE_CHECKING:
     from rankwise.clicks.logs.log import Log
@@ -162,7 +163,7 @@ def compare(
     running.free(plot, outputs.PICTURES)
     clicks, data = _log(log, columns), _features(features, reading, columns)
     rankings: dict[str, Any] = {
-        name: rw.load(path) if path.is_dir() else path for name, path in inputs.named(systems).items()
+        name: rw.load(path) if path.is_dir() else path for name, path in ranking_names.named(systems).items()
     }
     part = _part(clicks, holdout, running.seed, held_out=True)
     with running.steps(1) as bar:

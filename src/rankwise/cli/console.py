@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rankwise import check
-from rankwise.progress import Steps, bar
+from rankwise.progress import Steps as Steps
+from rankwise.progress import bar
 from rankwise.statistics import terminal_tables
 from rankwise.statistics.result import as_json
 from rankwise.statistics.tables import Table

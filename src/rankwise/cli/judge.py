@@ -6,10 +6,10 @@ from typing import Annotated
 import rankwise as rw
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option
-from rankwise.cli import inputs
 from rankwise.cli.command import grouped
 from rankwise.cli.options import Only, of
 from rankwise.cli.running import Running
+from rankwise.evaluation import ranking_names
 
 
 def plan(
@@ -29,7 +29,7 @@ def plan(
     rankwise judge plan old=old.run new=new.run --judge llm.txt --previous pilot.csv -o to_judge.csv
     """
     running.free(output, (".csv",))
-    systems = {name: rw.trec.read_run(path) for name, path in inputs.named(runs).items()}
+    systems = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
     drawn = rw.judging.plan(systems, judge=judge, **settings)
     drawn.write(output, force=running.force)
     document = {"documents": drawn.documents.height, "candidates": drawn.candidates, "output": output}

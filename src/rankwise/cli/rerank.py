@@ -10,7 +10,7 @@ from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.options import RUNNING, But, Only, of
 from rankwise.cli.running import Running
-from rankwise.evaluation import written_scores
+from rankwise.evaluation import ranking_names, written_scores
 from rankwise.statistics.tables import stacked
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def evaluate(
     running.free(output, outputs.TABLES)
     running.free(per_query, outputs.FRAMES, beside=output)
     inputs.readable(None, metrics)
-    named = inputs.named(models)
+    named = ranking_names.named(models)
     with running.steps(len(named) + 1) as bar:
         bar.step(f"Reading {data}")
         lists = read_lists(data, **texts)

@@ -95,17 +95,6 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
         )
 
 
-def read_evaluations(paths: Mapping[str, Path], metrics: Sequence[str] | None = None) -> dict[str, Evaluation]:
-    """Read several by name, with all their metrics or some."""
-    evaluations = {name: read_evaluation(path) for name, path in paths.items()}
-    for name, one in evaluations.items() if metrics is not None else ():
-        if missing := [metric for metric in metrics or () if metric not in one.metrics]:
-            hint = f"choose among {', '.join(one.metrics)}, or write it anew with `metrics`"
-            raise check.error(f"{name} was not evaluated by a metric asked for", got=missing[0], hint=hint)
-        evaluations[name] = replace(one, values={metric: one[metric] for metric in metrics or ()})
-    return evaluations
-
-
 def _digests(frame: pl.DataFrame) -> dict[str, Any]:
     columns = [name for name in frame.columns if name.startswith(_DIGEST)]
     return {name.removeprefix(_DIGEST): frame[name].cast(pl.UInt64).to_numpy() for name in columns}
@@ -128,3 +117,17 @@ def _metrics(schema: Any) -> list[str] | None:
     names = [name for name in schema if name not in _ABOUT and not name.startswith(_DIGEST)]
     numbers = all(schema[name].is_float() or schema[name].is_integer() for name in names)
     return names if "query" in schema and names and numbers and not {"label", "score"} & set(names) else None
+
+
+def read_evaluations(files: Mapping[str, Path], metrics: Sequence[str] | None = None) -> dict[str, Evaluation]:
+    """Read several by name, with all of their metrics or with these."""
+    evaluations = {name: read_evaluation(path) for name, path in files.items()}
+    if metrics is None:
+        return evaluations
+    for name, one in evaluations.items():
+        missing = [metric for metric in metrics if metric not in one.metrics]
+        if missing:
+            hint = f"choose among {', '.join(one.metrics)}, or write it anew with --metrics"
+            raise check.error(f"{name} was not evaluated by a metric asked for", got=missing[0], hint=hint)
+        evaluations[name] = replace(one, values={metric: one[metric] for metric in metrics})
+    return evaluations

@@ -283,20 +283,8 @@ class Table:
         return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
-def of_frame(frame: "pl.DataFrame", most: int, rest: str) -> Table:
-    """Return a table of the first rows of a frame; ``rest`` is where the others are."""
-
-    def text(cell: object) -> str:
-        return number(cell) if isinstance(cell, float) else NOTHING if cell is None else str(cell)
-
-    rows = tuple(tuple(map(text, row)) for row in frame[:most].rows())
-    notes = (f"… and {len(frame) - most:,} rows more; {rest}",) if len(frame) > most else ()
-    align = "".join("l" if kind.is_nested() or not kind.is_numeric() else "r" for kind in frame.dtypes)
-    return Table(header=tuple(frame.columns), rows=rows, align=align, notes=notes)
-
-
 def stacked(tables: Mapping[str, Table]) -> Table:
-    """Join tables of several rankings one below the other, with their names in a first column; one alone stays."""
+    """Join the tables of rankings by name, one below the other."""
     first = max(tables.values(), key=lambda table: len(table.header))
     if len(tables) == 1:
         return first
@@ -309,6 +297,18 @@ def stacked(tables: Mapping[str, Table]) -> Table:
     if any(table.notes != notes for table in tables.values()):
         notes = tuple(f"{name}: {note}" for name, table in tables.items() for note in table.notes)
     return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align, notes=notes)
+
+
+def of_frame(frame: "pl.DataFrame", most: int, rest: str) -> Table:
+    """Return a table of the first rows of a frame; ``rest`` is where the others are."""
+
+    def text(cell: object) -> str:
+        return number(cell) if isinstance(cell, float) else NOTHING if cell is None else str(cell)
+
+    rows = tuple(tuple(map(text, row)) for row in frame[:most].rows())
+    notes = (f"… and {len(frame) - most:,} rows more; {rest}",) if len(frame) > most else ()
+    align = "".join("l" if kind.is_nested() or not kind.is_numeric() else "r" for kind in frame.dtypes)
+    return Table(header=tuple(frame.columns), rows=rows, align=align, notes=notes)
 
 
 def shortened(text: str, most: int = 24) -> str:

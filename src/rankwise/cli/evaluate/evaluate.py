@@ -12,11 +12,12 @@ import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Json, Keywords
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
-from rankwise.cli import arguments, console, inputs, outputs
+from rankwise.cli import arguments, console, outputs
 from rankwise.cli.arguments import DATA, DEFAULT_METRICS, SCORES
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But
 from rankwise.cli.running import Running
+from rankwise.evaluation import ranking_names
 from rankwise.statistics.tables import Table, stacked
 
 if TYPE_CHECKING:
@@ -246,9 +247,9 @@ def _judged(words: list[str], measuring: Measuring, output: Path | None, running
     """Evaluate or compare runs by human labels and a judge."""
     from rankwise.evaluation.judged import evaluate_judged
 
-    rankings = [inputs.file(word) for word in words]
+    rankings = [ranking_names.ranking_file(word) for word in words]
     runs = [rw.trec.read_run(path) for _, path in rankings]
-    names = inputs.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
+    names = ranking_names.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
     estimate: Callable[..., JudgedEvaluation] = rw.compare if "baseline" in settings else evaluate_judged
     systems, metrics = dict(zip(names, runs, strict=True)), [*measuring.metrics.values()]
     result = estimate(systems, str(measuring.qrels), metrics, judge=measuring.judge, **settings)
@@ -262,48 +263,33 @@ def _evaluations(
     words: list[str], measuring: Measuring, reading: Reading, running: Running, level: float, cutoff: int | None = None
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
-    from rankwise.data.file_formats import shown
-    from rankwise.evaluation.score_files import columns_to_rank, read_ranking
+    from rankwise.evaluation.ranking_files import evaluate_files
+    from rankwise.evaluation.score_files import columns_to_rank
 
     qrels = measuring.qrels
     if qrels is None and (results := _stored(words, measuring, reading)) is not None:
         return {name: replace(one, level=level, seed=running.seed) for name, one in results.items()}
-    rankings = [inputs.file(word) for word in (words if qrels else words[1:])]
+    rankings = [ranking_names.ranking_file(word) for word in (words if qrels else words[1:])]
     if not rankings:
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
         raise check.error(what, got=" ".join(words))
-    inputs.once_from_standard_input(str(qrels or words[0]), *(str(path) for _, path in rankings))
+    ranking_names.once_from_standard_input(str(qrels or words[0]), *(str(path) for _, path in rankings))
     if not qrels:
-        inputs.names([(name, path, "") for name, path in rankings])  # complains before the work begins
+        ranking_names.names([(name, path, "") for name, path in rankings])  # complains before the work begins
     how: Keywords = {"policy": measuring.policy, "samples": measuring.samples, "exposure_cutoff": cutoff}
-    how |= {"level": level, "seed": running.seed}
+    how |= {"level": level, "seed": running.seed, "all_topics": measuring.all_topics}
     models = {path: rw.load(path) for _, path in rankings if path.is_dir()}
-    evaluations, tags = [], []
+    metrics = [*measuring.metrics.values()]
     with running.steps(len(rankings) + (not qrels)) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
-            aspects = any(name.startswith("more_labels") for one in measuring.metrics.values() for name in one.reads)
+            aspects = any(name.startswith("more_labels") for one in metrics for name in one.reads)
             by = rw.trec.read_qrels(qrels, aspects=aspects)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.arguments.keys()
-            tables = {} if named else columns_to_rank(models.values())
-            by = reading.data(words[0], bar, tables)
-        for _, path in rankings:
-            bar.step(f"Evaluating {shown(path)}")
-            scores, judged, tag = read_ranking(path, by, all_topics=measuring.all_topics, model=models.get(path))
-            seen = models[path].seen_in_training(by) if path in models else None
-            if seen is not None and seen.any():
-                what = f"{seen.sum():,} of these {seen.size:,} queries have the features of queries that {shown(path)} "
-                console.note(f"{what}was trained on: what is measured on them says little about new queries")
-            with check.naming(shown(path)):
-                one = rw.evaluate(scores, judged, list(measuring.metrics.values()), **how)
-            if one.ranked is not None and (predicts := getattr(models.get(path), "predicts_", None)):
-                one = replace(one, ranked=one.ranked._replace(predicts=predicts))
-            evaluations.append(one)
-            tags.append(tag if qrels else "")
-    names = inputs.names([(name, path, tag) for (name, path), tag in zip(rankings, tags, strict=True)])
-    return dict(zip(names, evaluations, strict=True))
+            by = reading.data(words[0], bar, {} if named else columns_to_rank(models.values()))
+        return evaluate_files(rankings, by, metrics, models, step=bar.step, note=console.note, **how)
 
 
 def _stored(words: Sequence[str], measuring: Measuring, reading: Reading) -> "dict[str, Evaluation] | None":
@@ -323,5 +309,5 @@ def _stored(words: Sequence[str], measuring: Measuring, reading: Reading) -> "di
     for word, value in (beside | {"--policy": measuring.policy}).items():
         if value:
             raise check.error("results hold the values of metrics already", got=word, hint=f"leave {word} out")
-    requested = None if tuple(measuring.words) == DEFAULT_METRICS else [*map(str, measuring.metrics.values())]
-    return evaluation_files.read_evaluations(inputs.named(words), requested)
+    metrics = None if tuple(measuring.words) == DEFAULT_METRICS else list(map(str, measuring.metrics.values()))
+    return evaluation_files.read_evaluations(ranking_names.named(words), metrics)

@@ -8,9 +8,10 @@ import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option, Unset, Within
-from rankwise.cli import console, inputs
+from rankwise.cli import console
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import Only, of
+from rankwise.evaluation import ranking_names
 
 _LOGGING = "Logging"
 
@@ -62,7 +63,7 @@ def serve(
     from rankwise.evaluation.score_files import columns_to_rank
     from rankwise.serving import feature_log, request_parsing, server
 
-    folders = inputs.named(models)
+    folders = ranking_names.named(models)
     production = check.choice("production", production or next(iter(folders)), folders)
     logged = None if log_features is None else feature_log.FeatureLog(log_features, sample).check_target()
     queries = []
