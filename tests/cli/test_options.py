@@ -55,7 +55,7 @@ def test_a_parameter_of_a_registered_ranker_is_an_option(data: rw.RankingDataset
         def _fit(self, data: Any, *_: Any) -> None:
             self.mean_ = np.asarray(data.features.mean(axis=0))
 
-        def _predict(self, features: Any) -> Any:
+        def _predict(self, features: Any, offsets: Any = None) -> Any:
             return features @ self.mean_ + self.zeal
 
     assert "--zeal" not in run("train", "--help").stdout
@@ -128,7 +128,7 @@ PATHS = {"FILE", "DIR", "FILES"}
 
 
 def test_an_option_means_one_thing_in_all_commands():
-    metavars = defaultdict(lambda: defaultdict(list))
+    metavars: Any = defaultdict(lambda: defaultdict(list))
     for name, command in COMMANDS.items():
         for one in command.params:
             if one.param_type_name == "option":

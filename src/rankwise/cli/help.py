@@ -1,5 +1,6 @@
 """Help pages: prose, examples, and options in groups, as plain text; a long page has one line for most options."""
 
+import re
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -54,9 +55,24 @@ def _text(words: str, formatter: Any) -> None:
     for paragraph in words.split("\n\n") if words else ():
         formatter.write_paragraph()
         if paragraph.startswith("rankwise "):
-            formatter.write("".join(f"  {line}\n" for line in paragraph.split("\n")))
+            formatter.write("".join(f"  {_folded(line, formatter.width - 4)}\n" for line in paragraph.split("\n")))
         else:
             formatter.write(textwrap.fill(paragraph, formatter.width) + "\n")
+
+
+def _folded(line: str, room: int) -> str:
+    r"""Return an example in lines that fit and can be copied: a long one goes on before an option.
+
+    >>> print(_folded("rankwise tune train.txt --folds 5 -o best.toml", 34))
+    rankwise tune train.txt --folds 5 \
+          -o best.toml
+    """
+    lines = [""]
+    for part in re.split(r" (?=-)", line):
+        if len(lines[-1] + part) >= room and lines[-1]:
+            lines.append("")
+        lines[-1] += f" {part}" if lines[-1] else part
+    return " \\\n      ".join(lines)
 
 
 def _options(title: str, listed: Sequence[Any], ctx: Any, formatter: Any, *, brief: bool) -> None:

@@ -245,17 +245,6 @@ def read_valid(name: str, fold: int | None = None, **options: Any) -> RankingDat
     return read(name, part="valid", fold=fold, **options) if is_set(name) else read(name, **options)
 
 
-def read_folds(name: str, folds: int, **options: Any) -> list[Parts]:
-    """Read the folds that a set has itself, which must be this many."""
-    available = set_entry(name).folds
-    if available != folds:
-        what = f"{name} has {available} folds of its own" if available else f"{name} has one fixed split and no folds"
-        hint = f"set --folds {available}" if available else "give a plain file, or one part of it"
-        raise check.error(what, got=f"--folds {folds}", hint=hint)
-    own: Any = (load_dataset(name, number, **set_options(name, options)) for number in range(1, folds + 1))
-    return list(own)
-
-
 def set_options(name: str, options: Keywords) -> Keywords:
     """Check that options are those of a set: its folder, and whether it may be downloaded."""
     for option in options:

@@ -10,6 +10,7 @@ from rankwise.cli import arguments, console, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import Only
 from rankwise.cli.running import Running
+from rankwise.progress import Steps
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -82,7 +83,7 @@ def explain(
     running.show(document, (shown.title, table), wrote=(output, plot))
 
 
-def _read(data: str, reading: Reading, bar: console.Steps, tables: Keywords) -> "RankingDataset":
+def _read(data: str, reading: Reading, bar: Steps, tables: Keywords) -> "RankingDataset":
     """Read the data; --query and --document once named ids here, and name columns as everywhere."""
     try:
         return reading.data(data, bar, tables)
