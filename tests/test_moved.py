@@ -235,12 +235,13 @@ def test_numbers_of_the_candidate_alone_keep_their_old_names():
 
 
 def test_old_keywords_change_copies_parameters_and_parts_of_results():
-    evaluation, comparison = rw.evaluate(SCORES, LISTS), rw.compare(SYSTEMS, LISTS)
+    old: Any = rw
+    evaluation, comparison = old.evaluate(SCORES, LISTS), old.compare(SYSTEMS, LISTS)
     calls: dict[str, Callable[[], Any]] = {
-        "0.9": lambda: replace(evaluation, confidence=0.9).level,  # type: ignore[call-arg]
-        "0.75": lambda: replace(comparison, alpha=0.25).level,  # type: ignore[call-arg]
-        "0.5": lambda: rw.compare(SYSTEMS, LISTS, alpha=np.float32(0.5)).level,  # type: ignore[call-arg]
-        "kept": lambda: rw.AutoRanker().set_params(study="kept").checkpoint,  # type: ignore[attr-defined]
+        "0.9": lambda: replace(evaluation, confidence=0.9).level,
+        "0.75": lambda: replace(comparison, alpha=0.25).level,
+        "0.5": lambda: old.compare(SYSTEMS, LISTS, alpha=np.float32(0.5)).level,
+        "kept": lambda: rw.AutoRanker().set_params(study="kept").checkpoint,
         "set": lambda: Searching("set").checkpoint,
     }
     for expected, call in calls.items():
@@ -258,12 +259,13 @@ class Searching(rw.AutoRanker):
 
 
 def test_subclasses_of_results_take_their_old_keywords():
-    for cls in (rw.results.CrossValidation, rw.results.PolicyEvaluation):
+    classes: list[Any] = [rw.results.CrossValidation, rw.results.PolicyEvaluation]
+    for cls in classes:
         with (
             pytest.warns(DeprecationWarning, match="is level= now"),
             pytest.raises(TypeError, match="required keyword-only"),
         ):
-            cls({"ap": [0.5]}, [1], confidence=0.5)  # type: ignore[call-arg]
+            cls({"ap": [0.5]}, [1], confidence=0.5)
 
 
 def test_results_that_were_pickled_before_keep_their_level():
