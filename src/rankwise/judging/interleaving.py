@@ -112,9 +112,9 @@ class Interleaving(Result):
 
     def to_dict(self) -> Json:
         """Return the outcome as JSON-serializable data."""
-        names = ("preference", "interval", "e_value", "decided", "dependent", "credit", "unit", "notes", "sentence")
+        names = ("preference", "interval", "e_value", "decided", "dependent", "credit", "notes", "sentence")
         facts = {name: getattr(self, name) for name in names}
-        return facts | {"level": self.sequential.level, "units": self.credits.size}
+        return facts | {"unit": self.by, "level": self.sequential.level, "units": self.credits.size}
 
     def figure(self) -> "Figure":
         """Draw preference, interval and e-value as they changed over the last 95% of the log."""
@@ -143,7 +143,7 @@ def interleaving(
     a: Rankings | None = None,
     b: Rankings | None = None,
     *,
-    cutoff: Annotated[int, AtLeast(1), "Number of documents of a list.", Option(metavar="N")] = 10,
+    cutoff: Annotated[int, AtLeast(1), "Number of documents of a list.", Option(metavar="K")] = 10,
     seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
     method: Annotated[str, "How lists were interleaved.", Option(metavar="team_draft|balanced")] = "team_draft",
     credit: Annotated[str, "What an impression counts.", Option(metavar="sign|clicks|debiased")] = "sign",
