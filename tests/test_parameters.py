@@ -194,4 +194,4 @@ def test_words_and_numbers_of_numpy_are_taken():
     either = replace(either, kind=str | int, limits=OneOf(("2020",)), noted=True)
     assert either.check(np.str_("2020")) == "2020"
     assert either.check(np.int64(2020)) == 2020
-    refuses(lambda: either.check(np.float64(0.5)), what="unknown preset", got="0.5")
+    refuses(lambda: either.check(np.float64(0.5)), what="unknown preset", got="np.float64(0.5)")

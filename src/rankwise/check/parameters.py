@@ -140,8 +140,8 @@ class Parameter:
         if (value is None and self.optional) or not self.noted:
             return value
         if isinstance(limits, OneOf):
-            value = value.item() if isinstance(value, np.generic) else value
-            other_kind = not isinstance(value, str) and isinstance(value, get_args(self.kind))  # True of str | bool
+            own = value.item() if isinstance(value, np.generic) else value
+            other_kind = not isinstance(own, str) and isinstance(own, get_args(self.kind))  # True of str | bool
             known = other_kind or (isinstance(value, str) and value in limits.words)
             return value if known else choice(limits.what or self.name, value, limits.words)
         if self.kind is bool:
