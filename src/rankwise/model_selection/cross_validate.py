@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _FREE = ("progress", "checkpoint", "threads", "device")  # which make no other model
 
 
+@moved.renamed("rw.results.CrossValidation")
 @dataclass(frozen=True, eq=False, repr=False)
 class CrossValidation(Evaluation):
     """The values of all tested queries, each under the model of a fold that did not see it."""
