@@ -112,9 +112,9 @@ class Interleaving(Result):
 
     def to_dict(self) -> Json:
         """Return the outcome as JSON-serializable data."""
-        names = ("preference", "interval", "e_value", "decided", "dependent", "credit", "unit", "notes", "sentence")
+        names = ("preference", "interval", "e_value", "decided", "dependent", "credit", "notes", "sentence")
         facts = {name: getattr(self, name) for name in names}
-        return facts | {"level": self.sequential.level, "units": self.credits.size}
+        return facts | {"unit": self.by, "level": self.sequential.level, "units": self.credits.size}
 
     def figure(self) -> "Figure":
         """Draw preference, interval and e-value as they changed over the last 95% of the log."""
