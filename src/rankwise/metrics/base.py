@@ -279,6 +279,10 @@ def checked_name(metric: Metric, lookup: Callable[[str], Metric | None]) -> Metr
 
     ``lookup`` returns the metric that has a name already.
     """
+    for name in ("reads", "accepts"):
+        if isinstance(columns := getattr(metric, name), str):
+            what, hint = f"{name} of a metric must be a tuple of names", f'write {name} = ("{columns}",)'
+            raise check.error(what, got=repr(columns), hint=hint)
     for column in _columns_of(metric) - {*table.names()}:
         hint = check.suggestion(column, table.names()).rstrip("?")
         raise check.error("a metric reads columns of a data set", got=repr(column), hint=hint)
