@@ -40,6 +40,30 @@ def test_other_errors_and_warnings_have_the_same_fields():
     assert str(check.Message.of(KeyError("a", 1))) == "('a', 1)"
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"what": "wrong"},
+        {"what": "wrong…", "got": "3"},
+        {"what": "wrong number", "got": "…3"},
+        {"what": "wrong number", "where": "…line"},
+        {"hint": "mend"},
+        {"about": "…a"},
+    ],
+)
+def test_refusals_with_other_fields_are_noticed(fields):
+    def call() -> None:
+        raise check.error("wrong number", got="31", where="line 2", hint="mend it")
+
+    refuses(call, what="wrong number", got="3…", where="…2", hint="mend it", about="")
+    with pytest.raises(AssertionError, match="expected"):
+        refuses(call, **fields)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        refuses(int, what="wrong number")
+    with pytest.raises(ValueError, match="invalid literal"):  # of Python, not ours
+        refuses(lambda: int("x"), what="invalid literal…")
+
+
 def test_control_characters_are_escaped():
     wild = "\x1b]0;title\x07\x9b2J a\r\nb\u202eevil\u2066 \u2028 \x7f \udcff \u200b"
     text = str(check.error(f"wrong {wild}", got=wild, where=wild, hint=wild))

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
-from rankwise.data.reading import read_interactions
+from rankwise.data.interactions.sources import read_interactions
 from rankwise.recommend.choice import Candidate, choose_recommender
 from rankwise.statistics.tables import Table, number
 

@@ -95,7 +95,7 @@ def check_type(key: str, value: object, kind: Any, where: str = "") -> None:
 
     >>> check_type("data", "synthetic", tuple[str, ...], "mine.toml")
     Traceback (most recent call last):
-    ValueError: data must be a list of strings: got 'synthetic' at mine.toml. Hint: write data = ["…"].
+    rankwise.errors.InputError: data must be a list of strings: got 'synthetic' at mine.toml. Hint: write data = ["…"].
     """
     if not _fits(value, kind):
         words, _, example = _described(kind)

@@ -83,6 +83,9 @@ def test_from_a_log_to_a_decision(folder):
         ).stdout
     )
     assert document["verdict"] in ("ship", "do not ship", "cannot tell")
+    code = {"ship": 0, "do not ship": 3, "cannot tell": 4}[document["verdict"]]
+    systems = (f"new={model}", f"production={folder / 'old.run'}")
+    run("clicks", "compare", log, features, *systems, *words[2:], "--strict", code=code)
     assert len(document["blends"]) >= 3
     assert document["left_out"] == 0
     assert document["assumptions"][0]["sentence"] == "Whether production learned from these clicks is not known."

@@ -92,7 +92,7 @@ REFUSED = [
     ("data convert rows.txt --read sparse=true -o n.parquet", "or use --read sparse=false where it is read."),
     ("compare rows.txt a=model b=model --paired-test corrected_t", "choose one of fisher, t, wilcoxon"),
     ("compare rows.txt model", "name another: NAME=SCORES"),
-    ("recommend ratings.csv --set factors=3", "name it: --model als --set factors=32."),
+    ("recommend ratings.csv --set factors=3", "name it: use --model als."),
     ("evaluate --qrels qrels model", "write a run with 'rankwise predict'"),
 ]  # fmt: skip
 

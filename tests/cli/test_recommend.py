@@ -111,9 +111,7 @@ def test_columns_by_name_events_and_vectors(frame, tmp_path: Path):
     implicit = (*columns, "--rating", "price", "--implicit", "--model", "popularity", "--holdout", "0", "-k", "1")
     assert "Every row makes" in run("recommend", str(path), *implicit).stderr
     wrong = run("recommend", str(path), *columns, "--model", "ease", "--vectors", str(tmp_path / "w"), code=2)
-    assert "no vectors of users and items: got --model ease. Hint: leave --vectors out, or choose --model als" in (
-        wrong.stderr
-    )
+    assert "no vectors of users and items: got ease. Hint: leave --vectors out, or use --model als" in (wrong.stderr)
     told = run(
         *("recommend", str(path), *columns, "--holdout", "0", "--threads", "1", "-k", "1", "--json"),
         *("--vectors", str(tmp_path / "w")),

@@ -195,7 +195,7 @@ def test_what_will_not_do_is_said_before_the_work(place, tmp_path, trained):
     assert "did you mean 'ndcg'" in refused(*train, "--model", place / "base", "-m", "ndgc", *new)
     assert "there is no file" in refused(*train, "--model", place / "base", *new)
     words = ("rerank", "score", trained[0], place / "test.jsonl")
-    assert "--run belongs to a BEIR folder" in refused(*words, "--run", tmp_path / "a.run")
+    assert "run belongs to a BEIR folder" in refused(*words, "--run", tmp_path / "a.run")
 
 
 @pytest.mark.parametrize("words", ["train no.jsonl --model no -o new", "score no no.jsonl", "evaluate no.jsonl no"])

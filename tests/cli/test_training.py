@@ -423,7 +423,7 @@ def test_tune_writes_what_train_takes(data: dict[str, rw.RankingDataset]):
 def test_tune_searches_for_bags():
     words = ("tune", "train.parquet", "-o", "bag.toml", "--folds", "2", "--trials", "1", *QUICK, "--set", "leaves=4")
     assert "out of fold, in a bag of 2" in run(*words).stdout
-    assert "--params THIS --bag 2 -o MODEL" in Path("bag.toml").read_text(encoding="utf-8")
+    assert '--params THIS --ranker "bagged(lightgbm, folds=2)" -o MODEL' in Path("bag.toml").read_text(encoding="utf-8")
 
 
 def test_tune_goes_on():

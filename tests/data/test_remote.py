@@ -526,7 +526,7 @@ def test_no_failure_tells_a_secret(way, kind, tmp_path, capfd, caplog, recwarn):
 COMMANDS = [
     "train URL -o model --set rounds=2 --progress",
     "predict model URL --json --progress",
-    "explain model URL --query q0 --json --progress",
+    "explain model URL --id q0 --json --progress",
     "evaluate URL model --json --progress",
     "data info URL --json",
     "data info URL --fold 1",

@@ -20,7 +20,7 @@ QUERY, DOCUMENTS = 15928, ("GX010-40", "GX016-32")
 """A query of the examples, and two of its documents."""
 
 _ENDINGS = (".txt", ".txt.gz", ".txt.zst", ".parquet")
-_WRITTEN_TO = ("-o", "--output", "--save", "--plot", "--checkpoint", "--per-query", "--study", "--tag")
+_WRITTEN_TO = ("-o", "--output", "--save", "--plot", "--checkpoint", "--per-query", "--checkpoint", "--tag")
 
 
 @cache

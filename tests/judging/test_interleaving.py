@@ -365,7 +365,7 @@ def test_the_command(tmp_path, monkeypatch):
     for name, lists in (("new", a), ("old", b)):
         lines = [f"{q} Q0 {d} 0 {9 - i} x\n" for q, row in lists.items() for i, d in enumerate(row)]
         (tmp_path / f"{name}.run").write_text("".join(lines))
-    words = ("interleave", "log.csv", "a=new.run", "b=old.run", "--k", "3")
+    words = ("interleave", "log.csv", "a=new.run", "b=old.run", "--cutoff", "3")
     assert "Users prefer a" in run(*words, "--plot", "figure.png").stdout
     assert (tmp_path / "figure.png").exists()
     assert '"decided": true' in run(*words, "--json").stdout

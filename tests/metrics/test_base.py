@@ -13,6 +13,7 @@ import xgboost as xgb
 
 import rankwise as rw
 from rankwise.rankers.table import ranker_class
+from tests.refusals import refusal, refuses
 
 
 def top_label(scores: Any, labels: Any, offsets: Any) -> Any:
@@ -64,7 +65,7 @@ def test_the_attribute_name_overrides_the_name_of_the_function(parts):
     f.name = "best document"  # type: ignore[attr-defined]
     assert str(rw.metric(f)) == "best document"
     partial: Any = functools.partial(top_label)
-    with pytest.raises(ValueError, match=r"a metric needs a name: .*Hint: define it with def, or give it an attribute"):
+    with refusal(what="a metric needs a name", hint="define it with def, or give it an attribute name"):
         rw.metric(partial)
     partial.name = "bound"
     assert rw.evaluate(parts[0].features[:, 0], parts[0], partial).metrics == ("bound",)
@@ -77,23 +78,19 @@ def test_metrics_are_identified_by_name(parts):
     other: Any = functools.partial(top_label)
     other.name = "top_label"
     scores, data = parts[0].features[:, 0], parts[0]
-    with pytest.raises(ValueError, match="has the name of something else: got 'ndcg'"):
+    with refusal(what="a custom metric has the name of something else", got="'ndcg'"):
         rw.evaluate(scores, data, ndcg)
     other.name = "loss"
-    with pytest.raises(ValueError, match="has the name of something else: got 'loss'"):
-        rw.metric(other)
-    with pytest.raises(ValueError, match="a metric needs a name"):
-        rw.metric(lambda scores, labels, offsets: labels[offsets[:-1]])
+    refuses(lambda: rw.metric(other), what="a custom metric has the name of something else", got="'loss'")
+    refuses(lambda: rw.metric(lambda scores, labels, offsets: labels[offsets[:-1]]), what="a metric needs a name")
     other.name = "top_label"
-    with pytest.raises(ValueError, match="two metrics have the same name: got 'top_label'"):
+    with refusal(what="two metrics have the same name", got="'top_label'"):
         rw.evaluate(scores, data, [top_label, other])
-    with pytest.raises(ValueError, match="two metrics have the same name"):
+    with refusal(what="two metrics have the same name"):
         rw.LightGBMRanker(metrics=(top_label, other), threads=1).fit(*parts)
     assert rw.evaluate(scores, data, [top_label, top_label]).metrics == ("top_label",)
-    with pytest.raises(ValueError, match=r"a metric is needed, and not its class: got Found. Hint: write Found\(\)"):
-        rw.metric(Found)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="has no options or conventions"):
-        rw.metric(top_label, conventions="lightgbm")
+    refuses(lambda: rw.metric(Found), what="a metric is needed, and not its class", got="Found", hint="write Found()")  # type: ignore[arg-type]
+    refuses(lambda: rw.metric(top_label, conventions="lightgbm"), what="a custom metric has no options or conventions")
 
 
 @pytest.mark.parametrize(
@@ -122,8 +119,7 @@ def test_arguments_are_checked_and_read_only(parts):
 
     with pytest.raises(ValueError, match="read-only"):
         rw.evaluate(parts[0].features[:, 0], parts[0], greedy)
-    with pytest.raises(ValueError, match="scores must be finite: got nan"):
-        rw.metric(top_label)([np.nan, 1.0], [1, 0], [0, 2])
+    refuses(lambda: rw.metric(top_label)([np.nan, 1.0], [1, 0], [0, 2]), what="scores must be finite", got="nan")
 
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost"])
@@ -139,8 +135,7 @@ def test_a_ranker_stops_by_it_and_is_saved_with_its_name(library, parts, tmp_pat
     assert loaded.metrics == ("worst", "found(depth=2)", "rr")
     assert loaded.history_ == model.history_
     np.testing.assert_array_equal(loaded.predict(parts[1]), model.predict(parts[1]))
-    with pytest.raises(ValueError, match=r"unknown metric: got 'worst'.*pass one of your own as the function"):
-        loaded.score(parts[1])
+    refuses(lambda: loaded.score(parts[1]), got="unknown metric: got 'worst'…pass one of your own as the function…")
     assert loaded.set_params(metrics=worst).score(parts[1]) == expected
 
 
@@ -149,7 +144,7 @@ def test_training_resumes_with_the_function_and_raises_without(parts, tmp_path):
     whole = rw.LightGBMRanker("xendcg", metrics=top_label, rounds=6, **settings | {"checkpoint_every": 50}).fit(*parts)
     folder = tmp_path / "checkpoint"
     rw.LightGBMRanker("xendcg", metrics=top_label, rounds=4, checkpoint=folder, **settings).fit(*parts)
-    with pytest.raises(ValueError, match=r"unknown metric: got 'top_label'.*as the function itself"):
+    with refusal(got="unknown metric: got 'top_label'…as the function itself…"):
         rw.load(folder).set_params(rounds=6, checkpoint=folder).fit(*parts, resume=True)
     again = rw.LightGBMRanker("xendcg", metrics=top_label, rounds=6, checkpoint=folder, **settings)
     again.fit(*parts, resume=True)
@@ -224,5 +219,5 @@ def test_tuning_searches_by_it(parts, tmp_path):
     assert tuning.metric == "top_label"
     model = tuning.ranker(threads=1).fit(*parts)
     assert max(model.history_["top_label"]) == tuning.value
-    with pytest.raises(ValueError, match="a metric of one's own cannot be written to a file: got top_label"):
+    with refusal(what="a metric of one's own cannot be written to a file", got="top_label"):
         tuning.save(Path(tmp_path, "best.toml"))

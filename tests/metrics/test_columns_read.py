@@ -15,7 +15,7 @@ from rankwise.data import columns
 from rankwise.data.columns import COLUMNS, DataColumn
 from rankwise.metrics import Reward
 from tests.cli.running import run
-from tests.refusals import refusal
+from tests.refusals import refusal, refuses
 
 FRESHNESS = DataColumn(
     name="freshness",
@@ -79,8 +79,7 @@ def test_evaluate_and_compare(data):
     assert 0.0 < drawn.mean["fresh"] < 1.0
     # Evaluations by other values are not compared.
     older = rw.evaluate(one, data.with_(freshness=data.freshness[::-1]), Fresh())
-    with pytest.raises(ValueError, match="freshness"):
-        rw.compare({"one": rw.evaluate(one, data, Fresh()), "other": older})
+    refuses(lambda: rw.compare({"one": rw.evaluate(one, data, Fresh()), "other": older}), got="…freshness…")
 
 
 def test_training_stops_by_it(data):
@@ -121,18 +120,17 @@ def test_the_command_line(data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_columns_that_are_missing_or_unknown(data):
     scores = data.features[:, 0]
-    with pytest.raises(ValueError, match="fresh reads freshness: got data without freshness. Hint: set freshness=…"):
+    with refusal(what="fresh reads freshness", got="data without freshness", hint="set freshness=…"):
         rw.evaluate(scores, data.with_(freshness=None), Fresh())
-    with pytest.raises(ValueError, match="freshness must be finite: got nan"):
-        Fresh()([1.0], [1], [0, 1], freshness=[np.nan])
-    with pytest.raises(TypeError, match="fresh has no argument 'freshnes'. Hint: did you mean 'freshness'"):
+    refuses(lambda: Fresh()([1.0], [1], [0, 1], freshness=[np.nan]), what="freshness must be finite", got="nan")
+    with refusal(TypeError, what="fresh has no argument 'freshnes'", hint="did you mean 'freshness'"):
         Fresh()([1.0], [1], [0, 1], freshnes=[1.0])
 
     class Misspelt(Fresh):
         name = "misspelt"
         reads = ("labels", "freshnes")
 
-    with pytest.raises(ValueError, match="a metric reads columns of a data set: got 'freshnes'. Hint: did you mean"):
+    with refusal(what="a metric reads columns of a data set", got="'freshnes'", hint="did you mean 'freshness'"):
         rw.evaluate(scores, data, Misspelt())
 
 

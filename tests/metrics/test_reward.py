@@ -9,6 +9,7 @@ import pytest
 import rankwise as rw
 from rankwise.metrics import NDCG, Reward
 from rankwise.rankers.ensembles.feature import FeatureRanker
+from tests.refusals import refusal, refuses
 
 REWARDS = np.array([0.5, -0.25, 1.0, 0.0, 2.0, -1.0])
 OFFSETS = np.array([0, 4, 6])
@@ -49,14 +50,11 @@ def test_it_is_dcg_where_rewards_are_labels():
 
 
 def test_without_the_column_it_says_what_is_missing():
-    with pytest.raises(
-        ValueError, match="reward@10 reads document_rewards: got data without document_rewards.*targets"
-    ):
+    with refusal(what="reward@10 reads document_rewards", got="data without document_rewards", hint="…targets…"):
         rw.metric("reward@10")([1.0, 2.0], [0, 1], [0, 2])
     plain = rw.synthetic(n_queries=5, n_docs=5, seed=1)
-    with pytest.raises(ValueError, match="got data without document_rewards"):
-        rw.evaluate(plain.features[:, 0], plain, "reward@10")
-    with pytest.raises(ValueError, match="document rewards must be finite: got nan at row 1"):
+    refuses(lambda: rw.evaluate(plain.features[:, 0], plain, "reward@10"), got="data without document_rewards")
+    with refusal(what="document rewards must be finite", got="nan", where="row 1…"):
         rw.metric("reward")([1.0, 2.0], [0, 1], [0, 2], document_rewards=[0.0, np.nan])
 
 
@@ -69,5 +67,5 @@ def test_it_is_the_default_on_data_with_rewards_alone():
     assert rw.compare({"one": scores, "other": -scores}, lists).metrics == ("reward@10",)
     drawn = rw.evaluate(4000.0 * scores, lists, policy="plackett_luce", samples=4)
     np.testing.assert_allclose(drawn["reward@10"], rw.evaluate(scores, lists)["reward@10"], rtol=1e-12)
-    with pytest.raises(ValueError, match=r"ndcg@10 scores no query.*reward@10"):
+    with refusal(what="ndcg@10 scores no query", hint="…reward@10"):
         FeatureRanker(0, metrics=(NDCG(cutoff=10),)).fit(lists)

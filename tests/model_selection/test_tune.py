@@ -68,7 +68,9 @@ def test_a_bag_is_judged_by_its_out_of_fold_curve(parts: Pair, tmp_path: Path):
     assert "out of fold, in a bag of 3, after round" in repr(tuning)
     again = Tuning.from_dict(json.loads(json.dumps(tuning.to_dict())))
     assert (again.folds, again.value) == (3, tuning.value)
-    assert "--params THIS --bag 3 -o MODEL" in tuning.save(tmp_path / "best.toml").read_text(encoding="utf-8")
+    assert '--params THIS --ranker "bagged(lightgbm, folds=3)" -o MODEL' in tuning.save(
+        tmp_path / "best.toml"
+    ).read_text(encoding="utf-8")
     assert read_parameters(tmp_path / "best.toml")[0] == "lightgbm"
     resumed = rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", resume=True, **settings)
     assert tried(resumed) == tried(tuning)

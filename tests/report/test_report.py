@@ -759,7 +759,7 @@ def test_searches_are_read_back():
 def test_command_writes_and_never_overwrites_unasked(stored, tmp_path):
     """Slow: the report is written twice."""
     (tmp_path / "mine.json").write_text(json.dumps(search()))
-    command = ["report", str(stored), "--output", str(tmp_path / "out"), "--search", f"mine={tmp_path / 'mine.json'}"]
+    command = ["report", str(stored), "--output", str(tmp_path / "out"), "--tuning", f"mine={tmp_path / 'mine.json'}"]
     first = CliRunner().invoke(app, [*command, "--json"])
     assert first.exit_code == 0, first.output
     written = json.loads(first.stdout)
@@ -782,7 +782,7 @@ def test_command_says_what_is_no_folder_of_results(tmp_path):
     assert "not a folder of results" in done.stderr
     for text in ("{", "[" * 100_000):
         (tmp_path / "bad.json").write_text(text)
-        done = CliRunner().invoke(app, ["report", str(tmp_path), "--search", f"x={tmp_path / 'bad.json'}"])
+        done = CliRunner().invoke(app, ["report", str(tmp_path), "--tuning", f"x={tmp_path / 'bad.json'}"])
         assert done.exit_code == 2
         assert "cannot read a file of JSON" in done.stderr
 

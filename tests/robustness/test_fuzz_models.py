@@ -60,7 +60,7 @@ def use(path):
             model.importances("split") if hasattr(model, "importances") else None
     except ValueError as refused:
         if str(path) not in str(refused):  # what is refused later does not know where the model came from
-            raise ValueError(f"{path}: {refused}") from None
+            raise type(refused)(f"{path}: {refused}") from None
         raise
 
 

@@ -9,12 +9,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankwise as rw
-from rankwise.cli.experiments.report import _search
 from rankwise.data.catalog.entry import describe
 from rankwise.experiments.results import Results
 from rankwise.experiments.running.store import Outcome, Store
 from rankwise.experiments.spec import Spec, find_spec, recipes
-from rankwise.model_selection.result import read_parameters
+from rankwise.model_selection.result import Tuning, read_parameters
 from tests import synthetic_results
 from tests.robustness import fuzzing
 
@@ -71,7 +70,7 @@ def _recipes() -> list[bytes]:
         (describe, [OWN], "damaged.toml"),
         (read_parameters, [TOML], "damaged.toml"),
         (read_parameters, [JSON], "damaged.json"),
-        (lambda path: _search(str(path)), [SEARCH], "damaged.json"),
+        (lambda path: Tuning.read(str(path)), [SEARCH], "damaged.json"),
         (lambda path: Results.read(path.parent), [DESCRIPTION], "experiment.json"),
     ],
     ids=["experiments", "data sets", "parameters", "parameters as JSON", "searches", "results"],

@@ -2,7 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +10,9 @@ import typer
 
 from rankwise import caches
 from rankwise._version import __version__
-from rankwise.cli import clicks, console, data, judge, recommend
+from rankwise.cli import clicks, console, data, experiments, judge, recommend, rerank
 from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate import evaluate, explain, interleave
-from rankwise.cli.experiments import report, reproduce
-from rankwise.cli.rerank import score as rerank
 from rankwise.cli.train import auto, cross_validate, export, frontier, serve, train, tune
 
 EPILOG = (
@@ -134,32 +132,16 @@ def root(
     """Answer the options that come before a command."""
 
 
-_commands: dict[str, dict[str, Callable[..., None]]] = {
-    "Begin": {"demo": report.demo},
-    "Train and use a ranker": {
-        "train": train.train,
-        "cross-validate": cross_validate.cross_validate,
-        "predict": train.predict,
-        "tune": tune.tune,
-        "auto": auto.auto,
-        "frontier": frontier.frontier,
-        "export": export.export,
-        "serve": serve.serve,
-        "objectives": export.objectives,
-    },
-    "Evaluate and explain": {
-        "evaluate": evaluate.evaluate,
-        "compare": evaluate.compare,
-        "explain": explain.explain,
-        "interleave": interleave.interleave,
-    },
-    "Experiments": {"reproduce": reproduce.reproduce, "report": report.report},
-    "Data and recommendations": {"recommend": recommend.recommend},
-}
-for _panel, _members in _commands.items():
-    for _name, _command in _members.items():
-        register(app, _name, _command, _panel)
-app.add_typer(rerank.app, name="rerank", rich_help_panel="Train and use a ranker")
-app.add_typer(clicks.app, name="clicks", rich_help_panel="Evaluate and explain")
-app.add_typer(judge.app, name="judge", rich_help_panel="Evaluate and explain")
-app.add_typer(data.app, name="data", rich_help_panel="Data and recommendations")
+_BEGIN, _TRAIN, _EVALUATE, _DATA = "Begin", "Train and use a ranker", "Evaluate and explain", "Data and recommendations"
+register(app, _BEGIN, experiments.demo)
+register(
+    app, _TRAIN, train.train, cross_validate.cross_validate, train.predict, tune.tune, auto.auto, frontier.frontier,
+    export.export, serve.serve, export.objectives,
+)  # fmt: skip
+register(app, _EVALUATE, evaluate.evaluate, evaluate.compare, explain.explain, interleave.interleave)
+register(app, "Experiments", experiments.reproduce, experiments.report)
+register(app, _DATA, recommend.recommend)
+app.add_typer(rerank.app, name="rerank", rich_help_panel=_TRAIN)
+app.add_typer(clicks.app, name="clicks", rich_help_panel=_EVALUATE)
+app.add_typer(judge.app, name="judge", rich_help_panel=_EVALUATE)
+app.add_typer(data.app, name="data", rich_help_panel=_DATA)

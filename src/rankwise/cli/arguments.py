@@ -1,9 +1,10 @@
 """Arguments and options that several commands declare."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+from rankwise.arrays import Keywords
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset, Within
 from rankwise.cli.options import RUNNING
 
@@ -25,12 +26,12 @@ Data = Annotated[str, FORMS, Option(metavar="DATA")]
 Model = Annotated[Path, "The folder that 'rankwise train' wrote.", Option(metavar="MODEL")]
 
 Folder = Annotated[Path, "The folder that the model goes to.", Option(short="-o", metavar="DIR")]
-Plot = Annotated[Path | None, "Draw a figure: .png, .svg or .pdf.", Option(metavar="FILE")]
+Plot = Annotated[Path | None, "Draw a figure: .png, .svg or .pdf."]
 Summary = Annotated[
     Path | None, "Write it: all of it as .json or .csv, the table as .md, .tex or .txt.",
     Option(short="-o", metavar="FILE"),
 ]  # fmt: skip
-Page = Annotated[Path | None, "Write a page for a browser: .html.", Option(metavar="FILE")]
+Page = Annotated[Path | None, "Write a page for a browser: .html."]
 Scores = Annotated[
     Path | None,
     "The file to write: .csv, .tsv or .parquet, query, document and score; .run or .trec, a TREC run; .npy or .txt, "
@@ -38,15 +39,12 @@ Scores = Annotated[
     Unset("standard output"),
     Option(short="-o", metavar="FILE"),
 ]
-PerQuery = Annotated[Path | None, "Write the value of every query: .csv or .parquet.", Option(metavar="FILE")]
-Tag = Annotated[str, "The name of the system in a TREC run.", Option(metavar="NAME")]
+PerQuery = Annotated[Path | None, "Write the value of every query: .csv or .parquet."]
+Tag = Annotated[str, "The name of the system in a TREC run."]
 
 Valid = Annotated[str | None, "Validation data, by which the best round is chosen.", Option(metavar="DATA")]
 Objective = Annotated[
-    str | None,
-    "What is optimised, of 'rankwise objectives'.",
-    Unset("lambdarank"),
-    Option(metavar="EXPRESSION"),
+    str | None, "A name from 'rankwise objectives'.", Unset("lambdarank"), Option(metavar="EXPRESSION")
 ]
 Ranker = Annotated[
     str | None,
@@ -54,16 +52,12 @@ Ranker = Annotated[
     "ensemble: 'bagged(…)', 'blended(…, neural, column(0))', 'distilled(TEACHER, STUDENT)'.",
     Option(metavar="EXPRESSION"),
 ]
-Set = Annotated[
-    Mapping[str, object],
-    "Another parameter of the ranker, or of its library.",
-    Option(metavar="NAME=VALUE"),
-]
+Set = Annotated[Keywords, "Another parameter of the ranker, or of its library.", Option(metavar="NAME=VALUE")]
 Resume = Annotated[bool, "Resume from the checkpoint, if there is one.", Option(group=RUNNING)]
 Metrics = Annotated[
     Sequence[str],
-    "Metrics between commas: ndcg@10, ap, rr, err@5, recall@100, 'ndcg(gain=linear, ties=worst)@5', …; names of "
-    "trec_eval and ir_measures have its conventions: ndcg_cut_10, P_5, nDCG@20, Bpref.",
+    "Metrics between commas: ndcg@10, ap, 'ndcg(gain=linear, ties=worst)@5', …; names of trec_eval and ir_measures, "
+    "ndcg_cut_10, nDCG@20, have its conventions.",
     Option(short="-m", metavar="LIST"),
 ]
 Level = Annotated[float, Within(0, 1, open=True), "Confidence level of intervals and tests.", Option(metavar="LEVEL")]

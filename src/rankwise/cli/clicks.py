@@ -1,32 +1,26 @@
 """The commands ``clicks info``, ``propensities``, ``train`` and ``compare``."""
 
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import typer
 
 import rankwise as rw
-from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import Above, Option, Unset, Within
-from rankwise.cli import arguments, console, inputs, outputs
+from rankwise.cli import arguments, console, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
-from rankwise.cli.options import Of, Only
+from rankwise.cli.options import But, Only, of
 from rankwise.cli.running import Running
 from rankwise.data.file_formats import shown
+from rankwise.evaluation import ranking_names
 
 if TYPE_CHECKING:
     from rankwise.clicks.logs.log import Log
-    from rankwise.clicks.off_policy.decision import OffPolicyComparison
     from rankwise.data.dataset import RankingDataset
 
-_UBI = (".json", ".ndjson", ".jsonl")
-_COLUMN = Option(metavar="COLUMN", group="Columns of the log")
-
+_CODES = {"ship": 0, "do not ship": 3, "cannot tell": 4}
 LogFile = Annotated[
     str,
     "The log, a row for each document that was shown: .csv (also .gz and .zst), .parquet, a folder or a pattern such "
@@ -34,7 +28,9 @@ LogFile = Annotated[
     Option(metavar="LOG"),
 ]
 Features = Annotated[str, f"Features by query and document. {arguments.FORMS}", Option(metavar="FEATURES")]
-Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote.", Option(metavar="FILE")]
+Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote."]
+LogColumns = Annotated[Keywords, of("rankwise.clicks.logs.sources:read_log", "Columns of the log")]
+FeatureReading = Annotated[Reading, But("query", "document", "weight")]
 Holdout = Annotated[
     float,
     Within(0, 1),
@@ -42,33 +38,6 @@ Holdout = Annotated[
     "flattered by clicks of queries that it was trained on. Both must name the same share and seed.",
     Option(metavar="SHARE"),
 ]
-
-
-@dataclass(frozen=True)
-class LogColumns:
-    """Names of the columns of a log."""
-
-    query: Annotated[str, "The query.", _COLUMN] = "query"
-    document: Annotated[str, "The document.", _COLUMN] = "document"
-    impression: Annotated[str, "The id of one display of a list.", _COLUMN] = "impression"
-    position: Annotated[str, "The position.", _COLUMN] = "position"
-    clicked: Annotated[
-        str | None,
-        "1 for a click and 0 for none; of UBI, the actions that count as clicks, between commas.",
-        Unset("clicked; click"),
-        _COLUMN,
-    ] = None
-    ranker: Annotated[
-        str | None,
-        "The system that ordered the list; of UBI, a field.",
-        Option("system", metavar="COLUMN", group=_COLUMN.group),
-    ] = None
-    user: Annotated[str | None, "The user.", _COLUMN] = None
-    segment: Annotated[str | None, "The part of the traffic, such as the device.", _COLUMN] = None
-    time: Annotated[str | None, "The time: dates, ISO 8601, or seconds since 1970; of UBI, the timestamp.", _COLUMN] = (
-        None
-    )
-    weight: Annotated[str | None, "The number of impressions that a row stands for.", Unset("1"), _COLUMN] = None
 
 
 def info(
@@ -84,11 +53,8 @@ def info(
     rankwise clicks info queries.ndjson,events.ndjson --clicked click,add_to_cart --plot log.png
     """
     running.free(plot, outputs.PICTURES)
-    page = _read(log, columns).examine()
-    if plot is not None:
-        page.plot(plot, force=running.force)
-    findings = [{"severity": one.severity, "sentence": one.sentence} for one in page.findings]
-    running.say({"findings": findings, "positions": page.to_frame().to_dicts()}, page, wrote=(plot,))
+    page = _log(log, columns).examine()
+    running.say(page.to_dict(), page, plot=plot)
 
 
 def propensities(
@@ -96,7 +62,7 @@ def propensities(
     *,
     output: Annotated[Path, "The file to write: .json.", Option(short="-o", metavar="FILE")],
     columns: LogColumns,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.propensities]})],
+    settings: Annotated[Keywords, of("rankwise.clicks:propensities")],
     plot: arguments.Plot = None,
     running: Annotated[Running, Only("force", "json")],
 ) -> None:
@@ -110,15 +76,12 @@ def propensities(
     """
     running.free(output, (".json",))
     running.free(plot, outputs.PICTURES, beside=output)
-    clicks = _read(log, columns)
-    bias = rw.clicks.propensities(clicks, segments=columns.segment is not None, **settings)
+    clicks = _log(log, columns)
+    bias = rw.clicks.propensities(clicks, segments="segment" in columns, **settings)
     bias.save(output, force=running.force)
-    if plot is not None:
-        bias.plot(plot, force=running.force)
     checked = bias.check(clicks)
-    method = settings.get("method", "harvest")
-    document = {"method": method, "curves": bias.to_frame().to_dicts(), "check": checked.sentence}
-    running.say(document, bias.table().text(), checked, wrote=(output, plot))
+    document = {"method": bias.method, "curves": bias.to_frame().to_dicts(), "check": checked.sentence}
+    running.say(document, bias, checked, plot=plot, wrote=(output,))
 
 
 def train(
@@ -128,15 +91,19 @@ def train(
     output: arguments.Folder,
     bias: Bias,
     columns: LogColumns,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.targets]})],
+    settings: Annotated[Keywords, of("rankwise.clicks:targets")],
     ranker: Annotated[
         str, "The ranker to train, with an objective that learns from rewards.", Option(metavar="EXPRESSION")
     ] = "bagged(lightgbm(plrank))",
     holdout: Holdout = 0.3,
     minutes: Annotated[
-        float | None, Above(0), "End training after this time, and keep the best round.", Unset("no limit")
+        float | None,
+        Above(0),
+        "End training after this time, and keep the best round.",
+        Unset("no limit"),
+        Option(metavar="MINUTES"),
     ] = None,
-    reading: Reading,
+    reading: FeatureReading,
     running: Running,
 ) -> None:
     """Train a ranker on clicks: rewards of documents, corrected for their positions, and a ranker that learns them.
@@ -146,16 +113,17 @@ def train(
     """
     running = running.free_model(output)
     untrained = rw.ranker(ranker).set_params(seed=running.seed, threads=running.threads, progress=running.progress)
-    limit: Keywords = {} if minutes is None else {"watch": _until(minutes)}
-    clicks, data = _read(log, columns), _features(features, reading, columns)
+    from rankwise.rankers.training.stopping import after
+
+    limit = None if minutes is None else after(minutes)
+    clicks, data = _log(log, columns), _features(features, reading, columns)
     part = _part(clicks.within(data), holdout, running.seed, held_out=False)
     for note in part.notes[len(clicks.notes) :]:
         console.note(note)
-    in_log = np.isin(np.asarray(data.query_ids).astype(str), part.query_ids.astype(str))
     with running.steps(1) as bar:
         bar.step(f"Estimating relevance from clicks on {part.n_pairs:,} documents")
-        targets = rw.clicks.targets(part, data.take(in_log), rw.clicks.read_bias(bias), **settings)
-    trained = untrained.fit(targets, **limit)
+        targets = rw.clicks.targets(part, part.lists_in(data), rw.clicks.read_bias(bias), **settings)
+    trained = untrained.fit(targets, callback=limit)
     trained.save(output, force=running.force)
     document = {"model": output, "expression": repr(trained), "queries": targets.n_queries}
     document |= {"method": settings.get("method", "dr"), "stopped": trained.stopped_, "best_round": trained.best_round_}
@@ -176,10 +144,11 @@ def compare(
     *,
     bias: Bias,
     columns: LogColumns,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.compare]})],
+    settings: Annotated[Keywords, of("rankwise.clicks:compare")],
     holdout: Holdout = 0.3,
+    strict: Annotated[bool, "End with exit code 3 on 'do not ship', and with 4 on 'cannot tell'."] = False,
     plot: arguments.Plot = None,
-    reading: Reading,
+    reading: FeatureReading,
     running: Annotated[Running, Only("seed", "force", "json")],
 ) -> None:
     """Compare a candidate with production by logged clicks: ship it, do not ship it, or this log cannot tell.
@@ -192,49 +161,35 @@ def compare(
     rankwise clicks compare log.csv features.csv a=first b=second production=old.csv --bias bias.json
     """
     running.free(plot, outputs.PICTURES)
-    clicks, data = _read(log, columns), _features(features, reading, columns)
+    clicks, data = _log(log, columns), _features(features, reading, columns)
     rankings: dict[str, Any] = {
-        name: rw.load(path) if path.is_dir() else path for name, path in inputs.named(systems).items()
+        name: rw.load(path) if path.is_dir() else path for name, path in ranking_names.named(systems).items()
     }
     part = _part(clicks, holdout, running.seed, held_out=True)
     with running.steps(1) as bar:
         bar.step(f"Comparing by clicks of {part.n_queries:,} queries")
         result = rw.clicks.compare(rankings, part, rw.clicks.read_bias(bias), data, **settings)
-    if plot is not None:
-        result.plot(plot, force=running.force)
-    if isinstance(result, rw.clicks.OffPolicyComparison):
-        document = _decision(result)
-    else:
-        document = {"candidates": {one.candidate: _decision(one) for one in result.comparisons}}
-    running.say(document, result, wrote=(plot,))
+    running.say(result.to_dict(), result, plot=plot)
+    if strict:
+        raise typer.Exit(max(map(_CODES.__getitem__, result.verdicts.values())))
 
 
-def _decision(result: "OffPolicyComparison") -> dict[str, object]:
-    return {
-        "verdict": result.verdict,
-        "reason": result.reason,
-        "level": result.level,
-        "blends": result.to_frame().to_dicts(),
-        "assumptions": [asdict(one) for one in result.assumptions],
-        "left_out": result.left_out,
-    }
+def _log(source: str, columns: Keywords) -> "Log":
+    """Read a log, and print its notes."""
+    from rankwise.clicks.logs.sources import read_log
 
-
-def _read(source: str, columns: LogColumns) -> "Log":
-    """Read a log; files of User Behavior Insights are known by their endings."""
-    paths = inputs.items(source)
-    named: Keywords = {name: value for name, value in asdict(columns).items() if value is not None}
-    if all(_is_ubi(path) for path in paths):
-        fields: Keywords = {name: named[name] for name in ("ranker", "segment") if name in named}
-        log = rw.clicks.read_ubi(*paths, clicked=inputs.items(named.get("clicked", "click")), **fields)
-    elif len(paths) > 1:
-        raise check.error("several files between commas are of User Behavior Insights", got=source)
-    else:
-        named.setdefault("clicked", "clicked")
-        log = rw.clicks.read(source, **named)
+    log = read_log(source, **columns)
     for note in log.notes:
         console.note(note)
     return log
+
+
+def _features(source: str, reading: Reading, columns: Keywords) -> "RankingDataset":
+    """Read features; columns of ids are called as in the log."""
+    ids = {name: columns.get(name, name) for name in ("query", "document")}
+    with console.progress(1) as bar:
+        bar.step(f"Reading {shown(Path(source))}")
+        return reading.data(source, bar, ids | {"to_score": True})
 
 
 def _part(log: "Log", holdout: float, seed: int, *, held_out: bool) -> "Log":
@@ -246,28 +201,4 @@ def _part(log: "Log", holdout: float, seed: int, *, held_out: bool) -> "Log":
     return part
 
 
-def _until(minutes: float) -> Callable[..., None]:
-    """Return what ends training after so many minutes from now, to be called after every round."""
-    end = time.monotonic() + 60.0 * minutes
-
-    def watch(*_: object) -> None:
-        if time.monotonic() >= end:
-            raise rw.StopTraining("minutes")
-
-    return watch
-
-
-def _is_ubi(path: str) -> bool:
-    return Path(path.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in _UBI
-
-
-def _features(source: str, reading: Reading, columns: LogColumns) -> "RankingDataset":
-    """Read features; columns of ids are called as in the log unless the user names them."""
-    with console.progress(1) as bar:
-        bar.step(f"Reading {shown(Path(source))}")
-        tables = {"query": columns.query, "document": columns.document, "to_score": True}
-        return reading.data(source, bar=bar, tables=tables)
-
-
-_commands = {"info": info, "propensities": propensities, "train": train, "compare": compare}
-app = grouped("From a click log to a ranker that may be shipped.", _commands)
+app = grouped("From a click log to a ranker that may be shipped.", info, propensities, train, compare)

@@ -8,7 +8,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -78,7 +78,7 @@ class Command(help.Helped, TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the line of usage."""
-        return [one.metavar for one in self.get_params(ctx) if one.param_type_name == "argument"] + ["[OPTIONS]"]
+        return [str(one.metavar) for one in self.get_params(ctx) if one.param_type_name == "argument"] + ["[OPTIONS]"]
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -111,19 +111,19 @@ class Group(help.Helped, TyperGroup):
     """A group of commands."""
 
 
-def register(app: typer.Typer, name: str, command: Callable[..., None], panel: str | None = None) -> None:
-    """Add a function to the commands, below the title ``panel`` of the list of all; its docstring is the help page."""
-    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    text = "\n\n".join(one if one.startswith("rankwise ") else " ".join(one.split()) for one in paragraphs)
-    cls: Any = partial(Command, function=command)
-    app.command(name, cls=cls, help=text, rich_help_panel=panel)(lambda: None)
+def register(app: typer.Typer, panel: str | None, *commands: Callable[..., None]) -> None:
+    """Add functions to the commands, below the title ``panel``; a docstring is the help page."""
+    for command in commands:
+        paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+        text = "\n\n".join(one if one.startswith("rankwise ") else " ".join(one.split()) for one in paragraphs)
+        name, cls = command.__name__.rstrip("_").replace("_", "-"), partial(Command, function=command)
+        app.command(name, cls=cast("Any", cls), help=text, rich_help_panel=panel)(lambda: None)
 
 
-def grouped(title: str, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
+def grouped(title: str, *commands: Callable[..., None]) -> typer.Typer:
     """Return a group of commands, whose help begins with ``title``."""
     app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=title)
-    for name, command in commands.items():
-        register(app, name, command)
+    register(app, None, *commands)
     return app
 
 

@@ -4,21 +4,20 @@ On a terminal there is colour (unless ``NO_COLOR`` is set); in a pipe there is p
 """
 
 import contextlib
-import json
-import math
 import sys
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rankwise import check
-from rankwise.progress import Update, bar
-from rankwise.statistics.tables import Table, raised, width
+from rankwise.progress import Steps as Steps
+from rankwise.progress import bar
+from rankwise.statistics import terminal_tables
+from rankwise.statistics.result import as_json
+from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table as Grid
-
 
 WIDE = 100_000  # a pipe has no right margin
 _documents: "list[TextIO]" = []  # where documents go, while all else goes to standard error
@@ -41,37 +40,12 @@ def table(content: Table, *, title: str = "", narrow: Table | None = None) -> No
     if title:
         console.print(f"\n[bold]{plain(title)}[/]")
     for one in (content, narrow) if console.is_terminal else ():
-        if one is not None and _needed(one, console) <= console.width:
-            console.print(_grid(one))
+        if one is not None and terminal_tables.width(one, console) <= console.width:
+            console.print(terminal_tables.grid(one))
             for line in one.notes:
                 console.print(plain(line), style="dim")
             return
     console.print(plain(content.text()), soft_wrap=True)
-
-
-def _needed(content: Table, console: "Console") -> int:
-    """How many columns of the terminal a table with rules needs."""
-    return console.measure(_grid(content), options=console.options.update(max_width=WIDE)).maximum
-
-
-def _grid(content: Table) -> "Grid":
-    """Lay a table out with rules; numbers line up also where some have marks beside them."""
-    from rich import box
-    from rich.table import Table as Grid
-
-    rows = content.cells()
-    grid = Grid(box=box.SIMPLE_HEAD, header_style="bold cyan")
-    room = [max((width(row[j].text) for row in rows), default=0) for j in range(len(content.header))]
-    for name, side, least in zip(content.header, content.align, room, strict=True):
-        grid.add_column(plain(name if side == "l" else name.rjust(least)), no_wrap=True)
-    for row in rows:
-        cells = []
-        for cell, side, least in zip(row, content.align, room, strict=True):
-            indent = " " * (least - width(cell.text)) if side == "r" else ""
-            text = f"[bold green]{plain(cell.text)}[/]" if cell.best else plain(cell.text)
-            cells.append(indent + text + raised(cell.marks))
-        grid.add_row(*cells)
-    return grid
 
 
 def document(value: object) -> None:
@@ -91,11 +65,6 @@ def documents_alone(enabled: bool) -> Iterator[None]:
             yield
     finally:
         _documents.pop()
-
-
-def as_json(value: object) -> str:
-    """Write plain data, NumPy values and paths as JSON."""
-    return json.dumps(_jsonable(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def say(text: str, *, wrap: bool = True) -> None:
@@ -140,44 +109,10 @@ def plain(text: str) -> str:
     return escape("\n".join(map(check.printable, text.split("\n"))))
 
 
-class Steps:
-    """A bar of equal steps; a step that knows how far it is may say so."""
-
-    def __init__(self, update: Update | None, *, lines: bool) -> None:
-        self.update, self.done, self.lines = update, -1, lines
-        self.text = ""
-
-    def step(self, text: str) -> None:
-        """Begin the next step."""
-        text = check.shown(text)
-        self.done += 1
-        if self.lines:
-            note(text)
-        self.text = plain(text)
-        self.part(0, 1)
-
-    def part(self, done: int, total: int) -> None:
-        """Show how much of the current step is done."""
-        if self.update is not None:
-            self.update(self.done + done / max(total, 1), self.text)
-
-
 @contextlib.contextmanager
 def progress(total: int | None, enabled: bool | None = None) -> Iterator[Steps]:
     """Show a bar of ``total`` steps (None: unknown) on a terminal, elsewhere a line per step if ``enabled``."""
     shown = enabled is not False and terminal(stderr=True).is_terminal
     columns = ("spinner", "text", "bar", "percentage", "elapsed")
     with bar(shown, total, columns=columns, transient=True) as update:
-        yield Steps(update, lines=bool(enabled) and not shown)
-
-
-def _jsonable(value: object) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _jsonable(part) for name, part in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_jsonable(part) for part in value]
-    if hasattr(value, "tolist"):  # NumPy's arrays and scalars
-        return _jsonable(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, str | int | bool | None) else str(value)
+        yield Steps(update, note if enabled and not shown else None)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option, Parameter
-from rankwise.cli import console, inputs, options
+from rankwise.cli import inputs, options
 from rankwise.data.columns import COLUMNS, is_text, roles
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
+    from rankwise.progress import Steps
 
 _TEXTS = ("separator", "decimal", "thousands", *roles())
 """Arguments of reading that are words: names of columns, and marks."""
@@ -85,13 +86,13 @@ class Reading:
         for name in ("part", "fold", "progress", "tables"):  # the command's own, and not of reading
             if name in further:
                 raise check.error("unknown argument of reading ranking data", got=repr(name), hint="leave it out")
-        further |= {name: inputs.items(text) for name, text in further.items() if name in _LISTS and is_text(text)}
+        further |= {name: inputs.items(str(text)) for name, text in further.items() if name in _LISTS and is_text(text)}
         part, fold = values.pop("part", None), values.pop("fold", None)
         labels = _labels(values.pop("label", ()))
         values = {name: list(value) if name in _LISTS else value for name, value in values.items()}
         return cls(further | values | labels, part, fold)
 
-    def data(self, name: str, *, bar: console.Steps | None = None, tables: Keywords | None = None) -> "RankingDataset":
+    def data(self, name: str, bar: "Steps | None" = None, tables: Keywords | None = None) -> "RankingDataset":
         """Read one data set; ``tables`` are options for tables, where the user says nothing."""
         from rankwise.data import reading
 

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 GONE = {
     "": {"--confidence": "--level", "--alpha": "--level", "--study": "--checkpoint", "--bag": "--folds"},
     "compare": {"--test": "--paired-test"},
+    "interleave": {"--k": "--cutoff"},
     "recommend": {"--test": "--holdout", "--titles": "--title-file"},
     "report": {"--search": "--tuning"},
     "data clicks": {"--model": "--click-model", "--ranker": "--scores"},

@@ -1,5 +1,6 @@
 """Help pages: prose, examples, and options in groups, as plain text; a long page has one line for most options."""
 
+import re
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -27,10 +28,13 @@ def write(command: Any, ctx: Any, formatter: Any) -> None:
     """Write the page of a command or of a group of commands."""
     command.format_usage(ctx, formatter)
     _text(command.help or "", formatter)
+    commands: dict[str, list[tuple[str, str]]] = {}
+    for name, one in getattr(command, "commands", {}).items():
+        commands.setdefault(one.rich_help_panel or "Commands", []).append((name, (one.help or "").split("\n")[0]))
     groups: dict[str, list[Any]] = {ARGUMENTS: [], "": []}
     for one in command.get_params(ctx):
         group = ARGUMENTS if one.param_type_name == "argument" else one.rich_help_panel or ""
-        groups.setdefault(RUNNING if "--help" in one.opts and len(command.params) > 3 else group, []).append(one)
+        groups.setdefault(RUNNING if "--help" in one.opts and not commands else group, []).append(one)
     groups = {title: groups[title] for title in sorted(groups, key=(READING, RUNNING).__contains__)}
     groups |= {RUNNING: groups.pop(RUNNING)} if RUNNING in groups else {}
     start = len(formatter.buffer)
@@ -40,9 +44,6 @@ def write(command: Any, ctx: Any, formatter: Any) -> None:
             _options(title, listed, ctx, formatter, brief=brief and title not in (ARGUMENTS, ""))
         if "".join(formatter.buffer).count("\n") <= _LONG:
             break
-    commands: dict[str, list[tuple[str, str]]] = {}
-    for name, one in getattr(command, "commands", {}).items():
-        commands.setdefault(one.rich_help_panel or "Commands", []).append((name, (one.help or "").split("\n")[0]))
     for title, rows in commands.items():
         with formatter.section(title):
             formatter.write_dl(rows)
@@ -54,9 +55,24 @@ def _text(words: str, formatter: Any) -> None:
     for paragraph in words.split("\n\n") if words else ():
         formatter.write_paragraph()
         if paragraph.startswith("rankwise "):
-            formatter.write("".join(f"  {line}\n" for line in paragraph.split("\n")))
+            formatter.write("".join(f"  {_folded(line, formatter.width - 4)}\n" for line in paragraph.split("\n")))
         else:
-            formatter.write_text(paragraph)
+            formatter.write(textwrap.fill(paragraph, formatter.width) + "\n")
+
+
+def _folded(line: str, room: int) -> str:
+    r"""Return an example in lines that fit and can be copied: a long one goes on before an option.
+
+    >>> print(_folded("rankwise tune train.txt --folds 5 -o best.toml", 34))
+    rankwise tune train.txt --folds 5 \
+          -o best.toml
+    """
+    lines = [""]
+    for part in re.split(r" (?=-)", line):
+        if len(lines[-1] + part) >= room and lines[-1]:
+            lines.append("")
+        lines[-1] += f" {part}" if lines[-1] else part
+    return " \\\n      ".join(lines)
 
 
 def _options(title: str, listed: Sequence[Any], ctx: Any, formatter: Any, *, brief: bool) -> None:
@@ -84,13 +100,13 @@ def _cut(text: str, more: str, room: int) -> tuple[str, str]:
 def _name(one: Any, *, brief: bool) -> str:
     if one.param_type_name == "argument":
         return str(one.metavar)
-    if brief:
+    if brief and "--help" not in one.opts:
         metavar = "" if one.is_flag else f" {one.metavar}"
-        return one.opts[-1 if "--help" in one.opts else 0] + (
-            metavar if len(one.opts[0] + metavar) <= _COLUMN else " NAME" if metavar else ""
-        )
-    words = ", ".join([*reversed(one.opts), *one.secondary_opts])
-    return words if one.is_flag else f"{words} {one.metavar or ''}".rstrip()
+        return str(one.opts[0]) + (metavar if len(one.opts[0] + metavar) <= _COLUMN else " NAME" if metavar else "")
+    names = ", ".join(sorted(one.opts, key=len))
+    if one.secondary_opts:
+        return names.replace("--", "--[no-]", 1)
+    return names if one.is_flag else f"{names} {one.metavar or ''}".rstrip()
 
 
 def _sentence(one: Any) -> tuple[str, str]:

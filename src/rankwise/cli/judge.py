@@ -6,20 +6,18 @@ from typing import Annotated
 import rankwise as rw
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option
-from rankwise.cli import inputs
 from rankwise.cli.command import grouped
-from rankwise.cli.options import Of, Only
+from rankwise.cli.options import Only, of
 from rankwise.cli.running import Running
+from rankwise.evaluation import ranking_names
 
 
 def plan(
     runs: Annotated[list[str], "The TREC runs to be compared, two or more.", Option(metavar="name=RUN")],
     *,
-    judge: Annotated[
-        Path, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv.", Option(metavar="FILE")
-    ],
+    judge: Annotated[Path, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv."],
     output: Annotated[Path, "The documents, with probabilities: .csv.", Option(short="-o", metavar="FILE")],
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.judging.plan]})],
+    settings: Annotated[Keywords, of("rankwise.judging:plan")],
     running: Annotated[Running, Only("force", "json")],
 ) -> None:
     """Draw the documents whose human judgements tell most about the difference of systems.
@@ -31,11 +29,11 @@ def plan(
     rankwise judge plan old=old.run new=new.run --judge llm.txt --previous pilot.csv -o to_judge.csv
     """
     running.free(output, (".csv",))
-    systems = {name: rw.trec.read_run(path) for name, path in inputs.named(runs).items()}
+    systems = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
     drawn = rw.judging.plan(systems, judge=judge, **settings)
     drawn.write(output, force=running.force)
     document = {"documents": drawn.documents.height, "candidates": drawn.candidates, "output": output}
     running.say(document, repr(drawn), wrote=(output,))
 
 
-app = grouped("Few labels: which documents to judge.", {"plan": plan})
+app = grouped("Few labels: which documents to judge.", plan)

@@ -8,6 +8,7 @@ one mapping of those that the user set. An option of one name is one option, who
 
 import dataclasses
 import inspect
+import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +22,9 @@ from rankwise.arrays import Keywords
 from rankwise.check.parameters import OneOf, Parameter, declared
 from rankwise.cli import inputs
 
-READING, RUNNING = "Reading data", "Running"
-"""Titles below which help lists options that are not the command's own."""
+ARGUMENTS, READING, RUNNING = "Arguments", "Reading data", "Running"
+"""Titles below which help lists what has no dashes, and options that are not the command's own."""
+_NAME = re.compile(r"``(\w+)``")  # of another parameter, in a sentence
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,24 @@ class Of:
     def _joined(self, titled: Mapping[str, Parameter]) -> Parameter:
         """Return the first of the parameters of a name, with the defaults of all."""
         title, first = next(iter(titled.items()))
-        defaults = {default_in_words(one): of for of, one in reversed(titled.items())}
+        defaults = {default_in_words(one): of for of, one in [*titled.items()][::-1]}
         unset = [text if of == title else f"{text} for {of.lower()}" for text, of in reversed(defaults.items()) if text]
         group = RUNNING if first.option.group == RUNNING else self.title if len(titled) > 1 else title
-        text = re.split(r"[.;] ", first.text)[0].removesuffix(".") + "."
+        text = first.text.partition(". ")[0].removesuffix(".") + "."  # more is in the reference
         return replace(first, text=text, unset="; ".join(unset), option=replace(first.option, group=group))
+
+
+def of(path: str, title: str = "", installed: Callable[[], None] = lambda: None) -> Of:
+    """Return the note for the options of one function or class, ``module:name``, which is imported once it is needed.
+
+    ``installed`` raises before that if an extra is missing.
+    """
+
+    def targets() -> Mapping[str, Sequence[Callable[..., Any]]]:
+        installed()
+        return {title: [pkgutil.resolve_name(path)]}
+
+    return Of(targets)
 
 
 class Only:
@@ -98,12 +113,11 @@ class Interface:
 
     def __init__(self, command: Callable[..., None]) -> None:
         self.command = command
-        self.consumers = [
-            _consumer(*pair) for pair in zip(declared(command).values(), _arguments(command), strict=True)
-        ]
+        arguments = inspect.signature(command).parameters.values()
+        made = [_consumer(*pair) for pair in zip(declared(command).values(), arguments, strict=True)]
+        self.consumers = sorted(made, key=lambda one: one.shares)
         self.options: dict[str, Parameter] = {}
         """Option, without dashes -> the parameter that it is made from."""
-        self.consumers.sort(key=lambda one: one.shares)
         shared: dict[str, bool] = {}
         for number, one in enumerate(self.consumers):
             free = {
@@ -115,6 +129,10 @@ class Interface:
             for parameter in free.values():
                 shared.setdefault(word(parameter), one.shares or parameter.option.group == RUNNING)
                 self.options.setdefault(word(parameter), parameter)
+        words = {name: f"--{word(one)}" for consumer in self.consumers for name, one in consumer.parameters.items()}
+        for name, parameter in self.options.items():
+            text = _NAME.sub(lambda mark: words.get(mark[1], mark[0]), parameter.text)
+            self.options[name] = replace(parameter, text=text)
 
     def parameters(self) -> list[inspect.Parameter]:
         """Return the parameters that the parser is made from."""
@@ -145,10 +163,6 @@ class Interface:
         self.command(**arguments)
 
 
-def _arguments(command: Callable[..., None]) -> Iterable[inspect.Parameter]:
-    return inspect.signature(command).parameters.values()
-
-
 def _consumer(parameter: Parameter, argument: inspect.Parameter) -> Consumer:
     notes = getattr(argument.annotation, "__metadata__", ())
     bundle: Any = get_args(argument.annotation)[0] if notes else argument.annotation
@@ -165,10 +179,6 @@ def _consumer(parameter: Parameter, argument: inspect.Parameter) -> Consumer:
             options = {name: one for name, one in options.items() if note.has(name)}
     make = dict if source else getattr(bundle, "of", None) or (lambda values: bundle(**values))
     return Consumer(parameter.name, options, make, source is not None)
-
-
-ARGUMENTS = "Arguments"
-"""The group of what has no dashes."""
 
 
 def word(parameter: Parameter) -> str:
@@ -199,10 +209,15 @@ def _form(parameter: Parameter) -> _Form:
     if Mapping in kinds or dict in kinds:
         return _mapping(get_args(kinds.get(Mapping, kinds.get(dict))), parameter.option.metavar or "NAME=VALUE")
     if several := kinds.keys() & {Sequence, Iterable, tuple, frozenset}:
-        numbers = int in get_args(kinds[several.pop()])
+        of = get_args(kinds[several.pop()])
+        if float in of:
+            return _Form(list[str], "NUMBERS", lambda words: inputs.numbers(parameter.name, ",".join(words)))
+        numbers = int in of
         return _Form(list[str], "LIST", lambda words: _items(words, numbers=numbers))
     if kinds.keys() == {bool}:
         return _Form(bool, None)
+    if kinds.keys() == {int, float}:  # a share, or a number
+        return _Form(str, "X|N", inputs.value)
     if kinds.keys() <= {int, float}:
         kind = float if float in kinds else int
         metavar = "X" if kind is float else "N"
@@ -223,8 +238,11 @@ def _mapping(arguments: tuple[Any, ...], metavar: str) -> _Form:
 
 
 def _items(words: Sequence[str], *, numbers: bool) -> Any:
+    """Return the items of lists between commas; where they are numbers, one alone is itself: ``--hidden 64-32``."""
     items = inputs.items(",".join(words))
-    return tuple(map(inputs.value, items)) if numbers else tuple(items)
+    if not numbers:
+        return tuple(items)
+    return inputs.value(items[0]) if len(items) == 1 else tuple(map(inputs.value, items))
 
 
 def read(parameter: Parameter, value: Any) -> Any:

@@ -4,12 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from rankwise import check, files
-from rankwise.arrays import Array
+from rankwise import files
 from rankwise.cli import console
-from rankwise.models import storage
+from rankwise.statistics.result import as_json
 from rankwise.statistics.tables import Table, as_csv
 
 if TYPE_CHECKING:
@@ -19,26 +16,16 @@ if TYPE_CHECKING:
     from rankwise.statistics.evaluation import Evaluation
 
 TABLES = (".json", ".csv", ".md", ".tex", ".txt")
-_SCORES = (".csv", ".tsv", ".run", ".trec", ".txt")
 FRAMES = (".csv", ".parquet")
 PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
 
 
-def is_interrupted(path: Path) -> bool:
-    """Whether a folder holds a model whose training was interrupted."""
-    try:
-        description, _ = storage.read(path)
-    except (OSError, ValueError):
-        return False
-    return description.get("stopped") == "interrupted"
-
-
-def save(path: Path, *, document: object, tables: Sequence[Table], frame: "pl.DataFrame", force: bool) -> None:
+def save(path: Path, document: object, tables: Sequence[Table], frame: "pl.DataFrame", *, force: bool) -> None:
     """Write a result: all of it as JSON, its numbers as CSV, its tables as Markdown, LaTeX or text."""
     match path.suffix.lower():
         case ".json":
-            text = console.as_json(document)
+            text = as_json(document)
         case ".csv":
             text = as_csv(frame)
         case ending:
@@ -46,69 +33,6 @@ def save(path: Path, *, document: object, tables: Sequence[Table], frame: "pl.Da
             text = "\n\n".join(getattr(table, write)() for table in tables) + "\n"
     with files.replacing(path, force=force) as new:
         new.write_text(text, encoding="utf-8")
-
-
-def scores_format(path: Path) -> str:
-    """Return the format of scores by the file's ending: the ending itself, without a .gz or .zst after it."""
-    packed = path.suffix.lower() in (".gz", ".zst")
-    ending = (path.with_suffix("") if packed else path).suffix.lower()
-    if ending not in (_SCORES if packed else (*_SCORES, ".npy", ".parquet")):
-        hint = "end it with .csv, .tsv, .run, .trec or .txt, also .gz and .zst after that, or with .npy or .parquet"
-        raise check.error("a file's ending says its format", got=str(path), hint=hint)
-    return ending
-
-
-def save_scores(path: Path, scores: Array, data: "RankingDataset", *, tag: str, force: bool) -> None:
-    """Write scores, in the order of the file of data, as a TREC run, as a table, as an array or as lines."""
-    from rankwise.data.file_formats import create_bytes
-
-    match scores_format(path):
-        case ".run" | ".trec":
-            from rankwise.evaluation.score_files import in_order_of
-            from rankwise.evaluation.trec import write_run
-
-            write_run(in_order_of(data, scores), data, path, tag=tag, force=force)
-        case ".parquet":
-            with files.replacing(path, force=force) as new:
-                _scored(scores, data).write_parquet(new)
-        case ".csv" | ".tsv" as ending:
-            text = as_csv(_scored(scores, data), separator="," if ending == ".csv" else "\t")
-            with create_bytes(path, force=force) as out:
-                out.write(text.encode())
-        case ending:
-            with create_bytes(path, force=force) as out:
-                if ending == ".npy":
-                    np.save(out, scores, allow_pickle=False)
-                else:
-                    out.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
-
-
-def _scored(scores: Array, data: "RankingDataset") -> "pl.DataFrame":
-    """One row per document: query, document (its number within the query where it has no id) and score."""
-    import polars as pl
-
-    numbers = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
-    documents = numbers if data.document_ids is None else data.document_ids
-    ids = {"query": data.unsorted(data.qids()), "document": data.unsorted(documents)}
-    return pl.DataFrame({**ids, "score": scores})
-
-
-def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool, metadata: dict[str, str] | None = None) -> None:
-    """Write a frame as CSV, JSON or Parquet, which alone has room for ``metadata``."""
-    with files.replacing(path, force=force) as new:
-        if path.suffix.lower() == ".csv":
-            new.write_text(as_csv(frame), encoding="utf-8")
-        elif path.suffix.lower() == ".json":
-            new.write_text(console.as_json(frame.to_dicts()), encoding="utf-8")
-        else:
-            frame.write_parquet(new, metadata=metadata)
-
-
-def together(frames: Mapping[str, "pl.DataFrame"], column: str) -> "pl.DataFrame":
-    """Join frames, one below the other, named in a first column."""
-    import polars as pl
-
-    return pl.concat([frame.select(pl.lit(name).alias(column), pl.all()) for name, frame in frames.items()])
 
 
 def features_of(data: "RankingDataset") -> None:
@@ -119,23 +43,13 @@ def features_of(data: "RankingDataset") -> None:
 
 
 def save_evaluations(
-    evaluations: "Mapping[str, Evaluation]",
-    document: object,
-    tables: Sequence[Table],
-    output: Path | None,
-    per_query: Path | None,
-    *,
-    force: bool,
-) -> None:
+    evaluations: "Mapping[str, Evaluation]", document: object, tables: Sequence[Table], summary: Path | None,
+    per_query: Path | None, *, force: bool,
+) -> None:  # fmt: skip
     """Write evaluations: their summary, and the values of every query."""
-    if output is not None:
-        frame = together({name: one.summary() for name, one in evaluations.items()}, "ranking")
-        save(output, document=document, tables=tables, frame=frame, force=force)
-    if per_query is not None:
-        from rankwise.evaluation.evaluation_files import frame_of, metadata_of
+    from rankwise.evaluation.evaluation_files import joined, write_evaluations
 
-        stored = per_query.suffix.lower() == ".parquet"
-        rows = {name: frame_of(one) if stored else one.to_frame() for name, one in evaluations.items()}
-        frame = together(rows, "ranking")
-        about = metadata_of(next(iter(evaluations.values()))) if len(evaluations) == 1 else None  # as are read again
-        save_frame(per_query, frame, force=force, metadata=about)
+    if summary is not None:
+        save(summary, document, tables, joined({name: one.summary() for name, one in evaluations.items()}), force=force)
+    if per_query is not None:
+        write_evaluations(evaluations, per_query, force=force)

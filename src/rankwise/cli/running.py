@@ -1,7 +1,6 @@
 """How a command runs: the options about seeds, threads, progress and output, and what they decide."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +11,16 @@ from rankwise import check, files
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.cli import console, outputs
 from rankwise.cli.options import RUNNING
+from rankwise.evaluation import written_scores
 from rankwise.models import storage
 from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from rankwise.arrays import Array
     from rankwise.data.dataset import RankingDataset
+    from rankwise.progress import Steps
 
 _GROUP = Option(group=RUNNING)
 Seed = Annotated[
@@ -33,7 +36,7 @@ class Running:
     threads: Annotated[int | None, AtLeast(1), "Number of threads.", Unset("one for each core"), _GROUP] = None
     progress: Annotated[bool | None, "Show progress on standard error.", Unset("on a terminal"), _GROUP] = None
     force: Annotated[bool, "Replace files that exist already.", _GROUP] = False
-    json: Annotated[bool, "Print one JSON document on standard output and nothing else.", _GROUP] = False
+    json: Annotated[bool, "Print one JSON document and nothing else.", _GROUP] = False
 
     def free(self, path: Path | None, endings: tuple[str, ...] = (), *, beside: Path | None = None) -> None:
         """Raise at once if a file could not be written at the end, or another output would replace it."""
@@ -52,11 +55,11 @@ class Running:
 
         A training that is resumed replaces the model that it left there when it was interrupted.
         """
-        force = self.force or (resume and outputs.is_interrupted(path))
+        force = self.force or (resume and storage.is_interrupted(path))
         storage.check_model_target(path, force=force)
         return replace(self, force=force)
 
-    def steps(self, total: int | None) -> AbstractContextManager[console.Steps]:
+    def steps(self, total: int | None) -> "AbstractContextManager[Steps]":
         """Show a bar of ``total`` steps."""
         return console.progress(total, self.progress)
 
@@ -84,13 +87,15 @@ class Running:
         if stopped == "interrupted":
             raise typer.Exit(130)
 
-    def say(self, document: object, *pages: object, wrote: Sequence[Path | None] = ()) -> None:
-        """Print a result, as JSON or as it prints itself."""
+    def say(self, document: object, *pages: Any, plot: Path | None = None, wrote: Sequence[Path | None] = ()) -> None:
+        """Print a result, as JSON or as it prints itself; ``plot`` is the file for the figure of the first page."""
+        if plot is not None:
+            pages[0].plot(plot, force=self.force)
         if self.json:
             console.document(document)
         for page in () if self.json else pages:
             console.say(str(page), wrap=False)
-        self.wrote(*wrote)
+        self.wrote(*wrote, plot)
 
     def wrote(self, *paths: Path | None) -> None:
         """Print which files were written."""
@@ -98,21 +103,21 @@ class Running:
             if path is not None and not self.json:
                 console.note(f"wrote {path}")
 
-    def deliver(self, result: Any, output: Path | None, plot: Path | None, **details: Any) -> None:
+    def deliver(self, result: Any, output: Path | None = None, plot: Path | None = None, **details: Any) -> None:
         """Write a result, draw it and print it."""
         document, table = result.to_dict(), result.table()
         if output is not None:
-            outputs.save(output, document=document, tables=[table], frame=result.to_frame(), force=self.force)
+            outputs.save(output, document, [table], result.to_frame(), force=self.force)
         if plot is not None:
             result.plot(plot, force=self.force)
         self.show(document, ("", table), wrote=(output, plot), **details)
 
     def deliver_scores(
-        self, scores: "Array", data: "RankingDataset", output: Path | None, details: Mapping[str, object], *, tag: str
+        self, scores: "Array", data: "RankingDataset", output: Path | None, details: Mapping[str, object], tag: str
     ) -> None:
         """Write scores to a file or print them; JSON has ``details`` beside them."""
         if output is not None:
-            outputs.save_scores(output, scores, data, tag=tag, force=self.force)
+            written_scores.write_scores(output, scores, data, tag=tag, force=self.force)
         if self.json:
             counts = {"queries": data.n_queries, "documents": data.n_docs}
             details = {name: check.shown(str(value)) for name, value in details.items()}

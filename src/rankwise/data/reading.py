@@ -6,7 +6,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +17,6 @@ from rankwise.data.catalog.load import Parts, load_dataset, set_entry
 from rankwise.data.columns import reading_arguments
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.file_formats import FORMATS, STANDARD_INPUT, TEXT, by_name, ending, is_known
-from rankwise.data.interactions.interactions import Interactions
 from rankwise.data.letor.reader import read_letor
 from rankwise.data.letor.writer import write_letor
 from rankwise.data.remote import accepts_urls
@@ -135,8 +133,10 @@ def is_parquet(path: Path) -> bool:
     return path.is_dir() or file_formats.is_parquet(path)
 
 
-def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
+def write_data(data: RankingDataset, path: str | Path, *, force: bool = False, lossy: bool = False) -> Path:
     """Write ranking data in the format of the name: ``.parquet``, ``.txt``, ``.txt.gz``, ``.svm.zst`` ….
+
+    ``lossy`` allows LETOR text to leave columns out that it cannot hold.
 
     >>> write_data(None, "ranking.csv")
     Traceback (most recent call last):
@@ -146,7 +146,7 @@ def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -
     path = Path(path)
     if format_to_write(path) == "parquet":
         return parquet.write_parquet(data, path, force=force)
-    return write_letor(data, path, force=force)
+    return write_letor(data, path, force=force, lossy=lossy)
 
 
 def format_to_write(path: Path) -> str:
@@ -253,21 +253,3 @@ def set_options(name: str, options: Keywords) -> Keywords:
             got = f"the set {name}, which says it itself"
             raise check.error(f"{option} belongs to plain files", got=got, hint=hint)
     return options
-
-
-def read_interactions(name: str, *, relevant: float = 4.0, **columns: Any) -> Interactions:
-    """Read ratings or events: a table, a folder of MovieLens, or a set of the catalog.
-
-    ``columns`` are those of :meth:`rankwise.recommend.Interactions.read`, for tables.
-    """
-    if not is_set(name):
-        return Interactions.read(name, relevant=relevant, **columns)
-    ratings: object = load_dataset(name)
-    if not isinstance(ratings, Interactions):
-        hint = "name a table of ratings or one of MovieLens"
-        raise check.error("recommending needs ratings of users", got=f"the ranking data {name}", hint=hint)
-    if named := {role: column for role, column in columns.items() if column is not None}:
-        raise check.error("columns of a set of the catalog are known", got=", ".join(named), hint="leave them out")
-    if "rating" in columns:  # None: every row counts
-        return Interactions.from_frame(ratings.to_frame(), rating=None, time=None if ratings.times is None else "time")
-    return replace(ratings, relevant=relevant)

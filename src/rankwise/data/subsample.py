@@ -1,17 +1,31 @@
 """Thin data: a random sample of queries and of negatives, with inverse-probability weights."""
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Keywords, offsets_of, rows_of
+from rankwise.check.parameters import AtLeast, Option
 from rankwise.compiling import kernel
 from rankwise.data import columns
 from rankwise.data.splits import Data
 from rankwise.stream import uniform
 
 
-def thin(data: Data, *, queries: float | None = None, negatives: float | None = None, seed: int = 0) -> Data:
+def thin(
+    data: Data,
+    *,
+    queries: Annotated[
+        int | float | None, "Sample this share, .1, or number, 1000, of the queries.", Option(metavar="SHARE|N")
+    ] = None,
+    negatives: Annotated[
+        int | float | None, "Sample this share, .2, or number, 20, of the documents with label 0 of each query.",
+        Option(metavar="SHARE|N"),
+    ] = None,
+    seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
+) -> Data:  # fmt: skip
     """Return a random sample of the queries, and of the negatives of each, with inverse-probability weights.
 
     A float is a share and an integer a number: ``queries=0.1`` samples a tenth of the queries, ``negatives=20`` up to

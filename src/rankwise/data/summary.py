@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Column, Ids, Json, row_blocks
 from rankwise.data.dataset import RankingDataset
+from rankwise.statistics.tables import Table
 
 _FEW_LABELS = 20
 _BINS = 10
+_SHOWN = 40  # features that are named
 
 
 def features_in_words(data: RankingDataset, most: int = 12) -> str:
@@ -117,3 +119,32 @@ def _groups(groups: Ids) -> dict[str, int]:
     shown = {str(names[place]): int(counts[place]) for place in largest[:_FEW_LABELS]}
     rest = int(counts[largest[_FEW_LABELS:]].sum())
     return shown | ({f"{names.size - _FEW_LABELS:,} more": rest} if rest else {})
+
+
+def in_words(facts: Json) -> Table:
+    """Return a table of a summary: what, and how much."""
+
+    def words(value: object) -> str:
+        match value:
+            case dict():
+                rest = len(value) - _SHOWN
+                shown = ", ".join(
+                    f"{name}: {words(number)}" for name, number in itertools.islice(value.items(), _SHOWN)
+                )
+                return shown + (f", … and {rest:,} more, which --json lists" if rest > 0 else "")
+            case str():
+                return value
+            case list():
+                return (
+                    f"{len(value)}: {', '.join(map(str, value[:10]))}{', …' if len(value) > 10 else ''}"
+                    if value
+                    else "0"
+                )
+            case float():
+                return f"{value:.4g}"
+            case _:
+                return f"{value:,}"
+
+    rows = [(name.replace("_", " "), words(value)) for name, value in facts.items() if name != "missing"]
+    rows.append(("missing values", f"{facts['missing']:.2%}"))
+    return Table(header=("fact", "value"), rows=tuple(rows), align="ll")

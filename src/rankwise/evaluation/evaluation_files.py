@@ -1,6 +1,8 @@
 """Evaluations on disk: the value of every query in a Parquet file, which keeps the kind of ids and every bit."""
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import polars as pl
 
 from rankwise import check, files, moved
 from rankwise.statistics.evaluation import Evaluation, JudgedShare
+from rankwise.statistics.result import write_frame
 
 FILE = "results.parquet"
 """What the file is called in a folder of results."""
@@ -28,6 +31,19 @@ def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = 
     with files.replacing(path, force=force) as new:
         frame_of(evaluation).write_parquet(new, metadata=metadata_of(evaluation))
     return path
+
+
+def write_evaluations(evaluations: Mapping[str, Evaluation], path: Path, *, force: bool = False) -> None:
+    """Write the rows of several by name, as CSV or Parquet; one alone is read again."""
+    stored = path.suffix.lower() == ".parquet"
+    rows = joined({name: frame_of(one) if stored else one.to_frame() for name, one in evaluations.items()})
+    about = metadata_of(next(iter(evaluations.values()))) if len(evaluations) == 1 else None  # as are read again
+    write_frame(rows, path, force=force, metadata=about)
+
+
+def joined(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return frames by name as one, with the names in a first column."""
+    return pl.concat([frame.select(pl.lit(name).alias("ranking"), pl.all()) for name, frame in frames.items()])
 
 
 def metadata_of(evaluation: Evaluation) -> dict[str, str]:
@@ -101,3 +117,17 @@ def _metrics(schema: Any) -> list[str] | None:
     names = [name for name in schema if name not in _ABOUT and not name.startswith(_DIGEST)]
     numbers = all(schema[name].is_float() or schema[name].is_integer() for name in names)
     return names if "query" in schema and names and numbers and not {"label", "score"} & set(names) else None
+
+
+def read_evaluations(files: Mapping[str, Path], metrics: Sequence[str] | None = None) -> dict[str, Evaluation]:
+    """Read several by name, with all of their metrics or with these."""
+    evaluations = {name: read_evaluation(path) for name, path in files.items()}
+    if metrics is None:
+        return evaluations
+    for name, one in evaluations.items():
+        missing = [metric for metric in metrics if metric not in one.metrics]
+        if missing:
+            hint = f"choose among {', '.join(one.metrics)}, or write it anew with --metrics"
+            raise check.error(f"{name} was not evaluated by a metric asked for", got=missing[0], hint=hint)
+        evaluations[name] = replace(one, values={metric: one[metric] for metric in metrics})
+    return evaluations

@@ -6,7 +6,8 @@ from typing import Any
 
 from rankwise.experiments.results import Results
 from rankwise.experiments.running.run import Report, run
-from rankwise.experiments.spec import Spec, find_spec
+from rankwise.experiments.spec import Spec, find_spec, recipes
+from rankwise.statistics.tables import Table
 
 
 def reproduce(
@@ -56,3 +57,22 @@ def results_folder(spec: Spec, *, quick: bool = False) -> Path:
     'results/2021-table1-quick'
     """
     return Path("results") / (f"{spec.name}-quick" if quick else spec.name)
+
+
+def included() -> list[Spec]:
+    """Return the experiments that come with rankwise."""
+    return [find_spec(name) for name in recipes()]
+
+
+def included_table() -> Table:
+    """Return a table of these: paper, data, and what they cost."""
+    rows = tuple(
+        (spec.name, spec.paper.partition(":")[0], spec.title, ", ".join(spec.paper_data or spec.data), spec.cost)
+        for spec in included()
+    )
+    note = (
+        "Cost: the full form on synthetic data, on two cores; --estimate gives it for your data. --quick takes a "
+        "minute or two. --data runs it on other data."
+    )
+    header = ("name", "paper by", "what", "the paper's data", "cost")
+    return Table(header=header, rows=rows, align="lllll", notes=(note,))

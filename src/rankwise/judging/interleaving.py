@@ -143,7 +143,7 @@ def interleaving(
     a: Rankings | None = None,
     b: Rankings | None = None,
     *,
-    cutoff: Annotated[int, AtLeast(1), "Number of documents of a list.", Option(metavar="N")] = 10,
+    cutoff: Annotated[int, AtLeast(1), "Number of documents of a list.", Option(metavar="K")] = 10,
     seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
     method: Annotated[str, "How lists were interleaved.", Option(metavar="team_draft|balanced")] = "team_draft",
     credit: Annotated[str, "What an impression counts.", Option(metavar="sign|clicks|debiased")] = "sign",

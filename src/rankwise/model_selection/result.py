@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rankwise.rankers.base import IterativeRanker
 
 ENDINGS = (".toml", ".json")
+_LARGEST = 2**26  # bytes of JSON
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
 
 
@@ -174,6 +175,13 @@ class Tuning(Result):
                 for t in self.trials
             ],
         }
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Tuning":
+        """Read a file of JSON that has the result of :meth:`to_dict`, such as of ``rankwise tune --json``."""
+        file = settings_files.load(check.readable(path), "a file of JSON", as_json=True, most=_LARGEST)
+        with check.naming(path):
+            return cls.from_dict(file.keys)
 
     @classmethod
     def from_dict(cls, document: Json) -> "Tuning":

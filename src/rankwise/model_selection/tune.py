@@ -47,7 +47,7 @@ def tune(
     ] = None,
     metric: Annotated[MetricLike, "What is maximised on the validation data.", Option(metavar="METRIC")] = "ndcg@10",
     trials: Annotated[int | None, AtLeast(1), Unset("50"), "Number of trials."] = None,
-    minutes: Annotated[float | None, Above(0), "Minutes of training."] = None,
+    minutes: Annotated[float | None, Above(0), "Minutes of training.", Option(metavar="MINUTES")] = None,
     space: Annotated[str, "Ranges that are searched: default, kang2024 or none.", Option(metavar="NAME")] = "default",
     search: Annotated[
         Mapping[str, spaces.DimensionLike] | None,

@@ -122,6 +122,15 @@ def read(path: str | Path) -> tuple[Json, dict[str, bytes]]:
     raise broken
 
 
+def is_interrupted(path: str | Path) -> bool:
+    """Whether a folder holds a model whose training was interrupted."""
+    try:
+        description, _ = read(path)
+    except (OSError, ValueError):
+        return False
+    return description.get("stopped") == "interrupted"
+
+
 def verify(path: str | Path, description: Json) -> None:
     """Verify every byte of the files that keep their names, which :func:`read` does not read."""
     path = Path(path)

@@ -14,6 +14,7 @@ from rankwise.arrays import Keywords
 from rankwise.objectives.function_objective import Adapted
 from rankwise.objectives.smooth.objectives import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+from rankwise.statistics.tables import Table
 
 _REQUIRED = dataclasses.MISSING  # the default of an argument that has none
 INSIDE = "as inside"
@@ -66,9 +67,19 @@ def entries() -> list[ListingEntry]:
     return [_entry(name, cls) for name, cls in (OBJECTIVES | WRAPPERS).items()]
 
 
-def registered() -> list[ListingEntry]:
-    """Return the objectives that users have registered."""
-    return [_entry(name, thing) for name, thing in registry.of("objective").items()]
+def every() -> list[ListingEntry]:
+    """Return all, with the objectives that users have registered."""
+    return [*entries(), *(_entry(name, thing) for name, thing in registry.of("objective").items())]
+
+
+def table() -> Table:
+    """Return a table of all, with those that users have registered."""
+    rows = tuple((one.name, one.description, one.paper, one.hessian(), one.defaults()) for one in every())
+    notes = (
+        "Wrappers go around any objective, bounded around metrics: stochastic(xendcg, samples=8, scale=0.25).",
+        "Sums: 0.7*xendcg + 0.3*approx_ndcg.",
+    )
+    return Table(header=("name", "what it is", "paper", "Hessian", "arguments"), rows=rows, align="lllll", notes=notes)
 
 
 def _entry(name: str, thing: Any) -> ListingEntry:

@@ -1,7 +1,7 @@
 """Models of recommenders: ids of users and items, the items that each user has seen, and the arrays of a file."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Never, Self
 
@@ -69,6 +69,15 @@ class RecommenderModel(Model):
     def item_numbers(self, ids: ArrayLike, unknown: str) -> NDArray[np.int64]:
         """Return the numbers of items; −1 stands for an unknown one, where that is allowed."""
         return _numbers("item", self.items, ids, unknown)
+
+    def read_ids(self, words: Sequence[str], what: str = "users") -> list[int] | list[str]:
+        """Read ids of users, or items, as the model has them: numbers or words."""
+        if getattr(self, what).dtype.kind not in "iu":
+            return list(words)
+        for word in words:
+            if not word.lstrip("-").isdigit() or str(int(word)) != word:
+                raise check.error(f"the ids of {what} are whole numbers here", got=repr(word))
+        return [int(word) for word in words]
 
     def score_lists(self, users: NDArray[np.int64], items: NDArray[np.int64], offsets: Offsets, unknown: str) -> Array:
         """Score lists: ``items[offsets[q]]`` to ``items[offsets[q + 1]]`` for ``users[q]``."""

@@ -229,6 +229,12 @@ class Reranker(RerankerSettings):
         return storage.write(path, description, {}, fill=fill, force=force)
 
     @classmethod
+    def opened(cls, model: str | Path, *, device: str = "auto") -> Self:
+        """Open a folder of :meth:`save`, or any cross-encoder."""
+        saved = (Path(model) / storage.DESCRIPTION).is_file()
+        return cls.load(model, device=device) if saved else cls(str(model), device=device)
+
+    @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> Self:
         """Read and verify a folder of :meth:`save`; no code from the folder is run, and no pickle read.
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from prometheus_client.multiprocess import mark_process_dead
 
-from rankwise import registry
+from rankwise import check, registry
 from rankwise.models import storage
 from rankwise.serving.http import ServedModel, Service, log
 from rankwise.serving.prometheus import FOLDER
@@ -66,7 +66,7 @@ class Processes:
             self.all = [self._start() for _ in range(self.settings.workers)]
             for one in self.all:
                 if (wrong := self._reply(one)) is not None and not self.stopping:
-                    raise ValueError(wrong)
+                    raise check.InputError(wrong)
                 one.ready = True
             started()
             while not self.stopping:
@@ -134,15 +134,15 @@ class Processes:
             log.error("models were not loaded anew: %s", wrong)
         _remove(old if wrong is None else new)
 
-    def _reply(self, one: _Process) -> str | None:
+    def _reply(self, one: _Process) -> check.Message | None:
         """Return what is wrong by the answer of a process, or None."""
         while not one.pipe.poll(_LOOK):
             if self.stopping:
-                return "the service is stopping"
+                return check.Message("the service is stopping", end="")
         try:
             return one.pipe.recv()  # type: ignore[no-any-return]
         except (EOFError, OSError):
-            return "a process ended while it loaded the models"
+            return check.Message("a process ended while it loaded the models", end="")
 
     def _end(self) -> None:
         self.listening.close()
@@ -174,7 +174,7 @@ def _work(
     try:
         service = settings.service(folders)
     except Exception as wrong:  # the parent says it
-        parent.send(str(wrong))
+        parent.send(check.Message.of(wrong))
         return
     threading.Thread(target=_obey, args=(service, settings, parent), daemon=True).start()
     serve(service, listening, lambda: parent.send(None))
@@ -193,7 +193,7 @@ def _obey(service: Service, settings: Settings, parent: Connection) -> None:
             try:
                 models, wrong = settings.models(*folders), None
             except Exception as raised:  # the parent says it
-                models, wrong = None, str(raised)
+                models, wrong = None, check.Message.of(raised)
             parent.send(wrong)
         elif what == "serve" and models is not None:
             service.replace(models)

@@ -9,13 +9,14 @@ from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import orjson
 
 from rankwise import check
 from rankwise.arrays import Floats, Json
+from rankwise.check.parameters import AtLeast, Option
 from rankwise.data.categories import is_numeric
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.frames import to_frame
@@ -34,9 +35,17 @@ _HINT = 'pass {"documents": [{"feature": value, …}, …]} or {"features": [nam
 class RequestLimits:
     """Limits of one request."""
 
-    megabytes: float = 16.0
-    documents: int = 10_000
-    seconds: float = 10.0
+    megabytes: Annotated[
+        float, AtLeast(0), "Size of a request at most; larger ones are rejected with status 413.",
+        Option("max-megabytes"),
+    ] = 16.0  # fmt: skip
+    documents: Annotated[
+        int, AtLeast(1), "Documents of a request at most; more are rejected with status 422.", Option("max-documents")
+    ] = 10_000
+    seconds: Annotated[
+        float, AtLeast(0.001), "Seconds for a request, which then ends with status 504, and for a graceful stop.",
+        Option("timeout"),
+    ] = 10.0  # fmt: skip
 
 
 class RequestError(check.InputError):

@@ -17,12 +17,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import uvicorn
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
+from rankwise.check.parameters import AtLeast, OneOf
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 from rankwise.serving.feature_log import FeatureLog
@@ -47,8 +48,10 @@ class Settings:
     examples: list[Json] = field(default_factory=list)
     hosts: frozenset[str] = frozenset()
     feature_log: FeatureLog | None = None
-    log_level: str = "warning"
-    workers: int = 1
+    log_level: Annotated[
+        str, OneOf(LEVELS), "What is logged, as lines of JSON; info has one for each request."
+    ] = "warning"  # fmt: skip
+    workers: Annotated[int, AtLeast(1), "Processes that answer requests, each with all models."] = 1
 
     def models(self, folders: Mapping[str, Path] | None = None) -> dict[str, ServedModel]:
         """Load all models, or raise."""

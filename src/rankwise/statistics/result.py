@@ -152,6 +152,18 @@ class Result:
         return f"{text.rstrip()}\n"
 
 
+def write_frame(
+    frame: "pl.DataFrame", path: Path, *, force: bool = False, metadata: dict[str, str] | None = None
+) -> None:
+    """Write a frame as CSV, JSON or Parquet, which alone has room for ``metadata``."""
+    with replacing(path, force=force) as new:
+        if path.suffix.lower() == ".parquet":
+            frame.write_parquet(new, metadata=metadata)
+        else:
+            text = as_csv(frame) if path.suffix.lower() == ".csv" else as_json(frame.to_dicts())
+            new.write_text(text, encoding="utf-8")
+
+
 def as_json(value: object) -> str:
     """Write plain data, NumPy values and paths as JSON; numbers that are missing or not finite are null.
 

@@ -204,7 +204,7 @@ def test_the_command_line_and_files_of_parameters_know_them(data, tmp_path):
     run("train", path, "-o", tmp_path / "set", *words, "--set", f"monotone_constraints={signs}")
     (tmp_path / "best.toml").write_text("monotone_constraints = {price = -1, rating = 1}\n")
     run("train", path, "-o", tmp_path / "file", *words, "--params", tmp_path / "best.toml")
-    few = ["--max-recipes", "1", "--minutes", "0.05", "--bag", "2", "--threads", "1"]
+    few = ["--max-recipes", "1", "--minutes", "0.05", "--folds", "2", "--threads", "1"]
     run("auto", path, "-o", tmp_path / "auto", *few, "--monotone", "price=-1", "--monotone", "rating=1")
     for name in ("set", "file", "auto"):
         assert kept(rw.load(tmp_path / name), data)

@@ -12,12 +12,13 @@ import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Json, Keywords
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
-from rankwise.cli import arguments, console, inputs, outputs
+from rankwise.cli import arguments, console, outputs
 from rankwise.cli.arguments import DATA, DEFAULT_METRICS, SCORES
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But
 from rankwise.cli.running import Running
-from rankwise.statistics.tables import NOTHING, Table
+from rankwise.evaluation import ranking_names
+from rankwise.statistics.tables import Table, stacked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,9 +48,7 @@ class Measuring:
         Option(metavar="NAME"),
     ] = None
     qrels: Annotated[
-        Path | None,
-        "Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs.",
-        Option(metavar="FILE"),
+        Path | None, "Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs."
     ] = None
     judge: Annotated[
         str | None,
@@ -123,7 +122,7 @@ def evaluate(
     level: arguments.Level = 0.95,
     exposure_cutoff: Annotated[
         int | None, AtLeast(1), "With --policy: only the first K ranks expose documents.", Unset("all ranks"),
-        Option(metavar="K"),
+        Option(metavar="K")
     ] = None,
     calibration: Annotated[
         bool, "Scores are probabilities: also show how well they agree with labels of at least 1, or as calibrated."
@@ -161,13 +160,13 @@ def evaluate(
     evaluations = _evaluations(rankings, measuring, reading, running, level, exposure_cutoff)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | measuring.described()
     first, *rest = zip(*(one.tables(titles=measuring.titles) for one in evaluations.values()), strict=True)
-    details = [summary(dict(zip(evaluations, tables, strict=True))) for tables in rest]
-    tables = [measuring.noted(summary(dict(zip(evaluations, first, strict=True)))), *details]
+    details = [stacked(dict(zip(evaluations, tables, strict=True))) for tables in rest]
+    tables = [measuring.noted(stacked(dict(zip(evaluations, first, strict=True)))), *details]
     titles_of = ["", *(["Exposure by group", "Disparity"][: len(details)])]
     if calibration:
         reliabilities = {name: one.reliability(label=calibration_label) for name, one in evaluations.items()}
         document["calibration"] = {name: one.to_dict() for name, one in reliabilities.items()}
-        tables.append(summary({name: one.table() for name, one in reliabilities.items()}))
+        tables.append(stacked({name: one.table() for name, one in reliabilities.items()}))
         titles_of.append("Reliability")
         if plot is not None:
             if len(reliabilities) > 1:
@@ -183,12 +182,12 @@ def compare(
     measuring: Measuring,
     sampled: Annotated[
         str | None, "With --judge: the column of probabilities with which 'rankwise judge plan' drew the documents.",
-        Option(metavar="COLUMN"),
+        Option(metavar="COLUMN")
     ] = None,
     baseline: Annotated[str | None, "Test only against this ranking."] = None,
     test: Annotated[
         str, OneOf(("fisher", "t", "wilcoxon"), "test"), "The paired test that decides what is significant.",
-        Option("paired-test"),
+        Option("paired-test")
     ] = "fisher",
     level: arguments.Level = 0.95,
     correction: Annotated[str, OneOf(("holm", "none")), "The correction for testing many pairs at once."] = "holm",
@@ -230,7 +229,7 @@ def compare(
     first, *rest = result.tables(pairs=pairs, titles=measuring.titles)
     tables, document = [measuring.noted(first), *rest], result.to_dict() | measuring.described()
     if output is not None:
-        outputs.save(output, document=document, tables=tables, frame=result.to_frame(), force=running.force)
+        outputs.save(output, document, tables, result.to_frame(), force=running.force)
     if plot is not None:
         result.plot(plot, force=running.force)
     if report is not None:
@@ -248,15 +247,15 @@ def _judged(words: list[str], measuring: Measuring, output: Path | None, running
     """Evaluate or compare runs by human labels and a judge."""
     from rankwise.evaluation.judged import evaluate_judged
 
-    rankings = [inputs.file(word) for word in words]
+    rankings = [ranking_names.ranking_file(word) for word in words]
     runs = [rw.trec.read_run(path) for _, path in rankings]
-    names = inputs.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
+    names = ranking_names.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
     estimate: Callable[..., JudgedEvaluation] = rw.compare if "baseline" in settings else evaluate_judged
     systems, metrics = dict(zip(names, runs, strict=True)), [*measuring.metrics.values()]
     result = estimate(systems, str(measuring.qrels), metrics, judge=measuring.judge, **settings)
     table, document = measuring.noted(result.table()), result.to_dict() | measuring.described()
     if output is not None:
-        outputs.save(output, document=document, tables=[table], frame=result.to_frame(), force=running.force)
+        outputs.save(output, document, [table], result.to_frame(), force=running.force)
     running.show(document, ("", table), wrote=(output,))
 
 
@@ -264,48 +263,33 @@ def _evaluations(
     words: list[str], measuring: Measuring, reading: Reading, running: Running, level: float, cutoff: int | None = None
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
-    from rankwise.data.file_formats import shown
-    from rankwise.evaluation.score_files import columns_to_rank, read_ranking
+    from rankwise.evaluation.ranking_files import evaluate_files
+    from rankwise.evaluation.score_files import columns_to_rank
 
     qrels = measuring.qrels
     if qrels is None and (results := _stored(words, measuring, reading)) is not None:
         return {name: replace(one, level=level, seed=running.seed) for name, one in results.items()}
-    rankings = [inputs.file(word) for word in (words if qrels else words[1:])]
+    rankings = [ranking_names.ranking_file(word) for word in (words if qrels else words[1:])]
     if not rankings:
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
         raise check.error(what, got=" ".join(words))
-    inputs.once_from_standard_input(str(qrels or words[0]), *(str(path) for _, path in rankings))
+    ranking_names.once_from_standard_input(str(qrels or words[0]), *(str(path) for _, path in rankings))
     if not qrels:
-        inputs.names([(name, path, "") for name, path in rankings])  # complains before the work begins
+        ranking_names.names([(name, path, "") for name, path in rankings])  # complains before the work begins
     how: Keywords = {"policy": measuring.policy, "samples": measuring.samples, "exposure_cutoff": cutoff}
-    how |= {"level": level, "seed": running.seed}
+    how |= {"level": level, "seed": running.seed, "all_topics": measuring.all_topics}
     models = {path: rw.load(path) for _, path in rankings if path.is_dir()}
-    evaluations, tags = [], []
+    metrics = [*measuring.metrics.values()]
     with running.steps(len(rankings) + (not qrels)) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
-            aspects = any(name.startswith("more_labels") for one in measuring.metrics.values() for name in one.reads)
+            aspects = any(name.startswith("more_labels") for one in metrics for name in one.reads)
             by = rw.trec.read_qrels(qrels, aspects=aspects)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.arguments.keys()
-            tables = {} if named else columns_to_rank(models.values())
-            by = reading.data(words[0], bar=bar, tables=tables)
-        for _, path in rankings:
-            bar.step(f"Evaluating {shown(path)}")
-            scores, judged, tag = read_ranking(path, by, all_topics=measuring.all_topics, model=models.get(path))
-            seen = models[path].seen_in_training(by) if path in models else None
-            if seen is not None and seen.any():
-                what = f"{seen.sum():,} of these {seen.size:,} queries have the features of queries that {shown(path)} "
-                console.note(f"{what}was trained on: what is measured on them says little about new queries")
-            with check.naming(shown(path)):
-                one = rw.evaluate(scores, judged, list(measuring.metrics.values()), **how)
-            if one.ranked is not None and (predicts := getattr(models.get(path), "predicts_", None)):
-                one = replace(one, ranked=one.ranked._replace(predicts=predicts))
-            evaluations.append(one)
-            tags.append(tag if qrels else "")
-    names = inputs.names([(name, path, tag) for (name, path), tag in zip(rankings, tags, strict=True)])
-    return dict(zip(names, evaluations, strict=True))
+            by = reading.data(words[0], bar, {} if named else columns_to_rank(models.values()))
+        return evaluate_files(rankings, by, metrics, models, step=bar.step, note=console.note, **how)
 
 
 def _stored(words: Sequence[str], measuring: Measuring, reading: Reading) -> "dict[str, Evaluation] | None":
@@ -325,33 +309,5 @@ def _stored(words: Sequence[str], measuring: Measuring, reading: Reading) -> "di
     for word, value in (beside | {"--policy": measuring.policy}).items():
         if value:
             raise check.error("results hold the values of metrics already", got=word, hint=f"leave {word} out")
-    evaluations = {name: evaluation_files.read_evaluation(path) for name, path in inputs.named(words).items()}
-    if tuple(measuring.words) == DEFAULT_METRICS:
-        return evaluations
-    requested = list(map(str, measuring.metrics.values()))
-    for name, one in evaluations.items():
-        missing = [expression for expression in requested if expression not in one.metrics]
-        if missing:
-            raise check.error(
-                f"{name} was not evaluated by a metric asked for",
-                got=missing[0],
-                hint=f"choose among {', '.join(one.metrics)}, or write it anew with --metrics",
-            )
-        evaluations[name] = replace(one, values={expression: one[expression] for expression in requested})
-    return evaluations
-
-
-def summary(tables: Mapping[str, Table]) -> Table:
-    """Join the tables of all rankings, one below the other."""
-    first = max(tables.values(), key=lambda table: len(table.header))
-    if len(tables) == 1:
-        return first
-    rows = tuple(
-        (name, *row, *[NOTHING] * (len(first.header) - len(row)))
-        for name, table in tables.items()
-        for row in table.rows
-    )
-    notes = first.notes
-    if any(table.notes != notes for table in tables.values()):
-        notes = tuple(f"{name}: {note}" for name, table in tables.items() for note in table.notes)
-    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align, notes=notes)
+    metrics = None if tuple(measuring.words) == DEFAULT_METRICS else list(map(str, measuring.metrics.values()))
+    return evaluation_files.read_evaluations(ranking_names.named(words), metrics)

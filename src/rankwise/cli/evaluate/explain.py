@@ -10,6 +10,7 @@ from rankwise.cli import arguments, console, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import Only
 from rankwise.cli.running import Running
+from rankwise.progress import Steps
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -25,13 +26,13 @@ def explain(
     *,
     id_: Annotated[
         str | None, "The query to explain: its id, or its number from 0 where there are no ids.",
-        Option(short="-q", metavar="ID"),
+        Option(short="-q", metavar="ID")
     ] = None,
     show: Annotated[
         list[str] | None,
         "A document of the query: its id, or its number from 0 in the data; may be repeated.",
         Unset("the first five of the ranking"),
-        Option(short="-d", metavar="ID"),
+        Option(short="-d", metavar="ID")
     ] = None,
     above: Annotated[str | None, "With --below: say why this document ranks above the other.", _DOCUMENT] = None,
     below: Annotated[str | None, "With --above: the other document.", _DOCUMENT] = None,
@@ -75,17 +76,17 @@ def explain(
             shown = _shown(why, show, above, below)
     table = shown.table(top)
     if output is not None:
-        outputs.save(output, document=shown.to_dict(), tables=[table], frame=shown.to_frame(), force=running.force)
+        outputs.save(output, shown.to_dict(), [table], shown.to_frame(), force=running.force)
     if plot is not None:
         shown.plot(plot, top=top, force=running.force)
     document = {"model": model, "data": check.shown(data), **shown.to_dict()}
     running.show(document, (shown.title, table), wrote=(output, plot))
 
 
-def _read(data: str, reading: Reading, bar: console.Steps, tables: Keywords) -> "RankingDataset":
+def _read(data: str, reading: Reading, bar: Steps, tables: Keywords) -> "RankingDataset":
     """Read the data; --query and --document once named ids here, and name columns as everywhere."""
     try:
-        return reading.data(data, bar=bar, tables=tables)
+        return reading.data(data, bar, tables)
     except ValueError as raised:
         for option, instead in (("query", "--id"), ("document", "--show")):
             value = reading.arguments.get(option)

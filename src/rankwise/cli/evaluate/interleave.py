@@ -7,9 +7,10 @@ import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option
-from rankwise.cli import arguments, inputs, outputs
+from rankwise.cli import arguments, outputs
 from rankwise.cli.options import But, Of
 from rankwise.cli.running import Running
+from rankwise.evaluation import ranking_names
 
 _LOG = "A row for each document that was shown, in the order of time: .csv (also .gz and .zst) or .parquet."
 
@@ -35,7 +36,7 @@ def interleave(
     rankwise interleave log.csv a=new.run b=old.run --credit debiased --bias bias.json
     """
     running.free(plot, outputs.PICTURES)
-    runs = inputs.named(rankings or ())
+    runs = ranking_names.named(rankings or ())
     if set(runs) not in (set(), {"a", "b"}):
         raise check.error("rankings to compare are a=RUN and b=RUN", got=", ".join(runs))
     curve = None if bias is None else rw.clicks.read_bias(bias)

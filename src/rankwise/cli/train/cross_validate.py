@@ -45,7 +45,8 @@ def cross_validate(
     rankwise cross-validate all.txt --objective xendcg -o results
     rankwise cross-validate mq2008 --folds 5 --ranker neural -o results
     """
-    from rankwise.data.reading import is_set
+    from rankwise.data.catalog.load import load_folds
+    from rankwise.data.reading import is_set, set_options
     from rankwise.evaluation.evaluation_files import FILE
     from rankwise.rankers.expressions import objective_of
 
@@ -57,8 +58,8 @@ def cross_validate(
     inputs.readable(objective, metrics)
     with running.steps(2) as bar:
         bar.step(f"Reading {data}")
-        prepared: Any = _own_folds(data, folds, reading) if is_set(data) else None
-        pooled = None if prepared is not None else reading.data(data, bar=bar)
+        prepared: Any = load_folds(data, folds, **set_options(data, reading.arguments)) if is_set(data) else None
+        pooled = None if prepared is not None else reading.data(data, bar)
     outputs.features_of(prepared[0].train if pooled is None else pooled)
     result = rw.cross_validate(model, pooled, prepared or folds, metrics=metrics, **validation)
     output.mkdir(parents=True, exist_ok=True)
@@ -71,16 +72,3 @@ def cross_validate(
     details = {"output": output, "ranker": model.name, "objective": objective_of(model)}
     document = {**details, "folds": len(result.models), **result.to_dict(), "fold_means": means}
     running.show(document, ("", result.table()), wrote=(output,))
-
-
-def _own_folds(name: str, folds: int, reading: Reading) -> Any:
-    """The folds that a set of the catalog, or a .toml file, has itself."""
-    from rankwise.data.catalog import load
-    from rankwise.data.reading import set_options
-
-    available = load.set_entry(name).folds
-    if available != folds:
-        what = f"{name} has {available} folds of its own" if available else f"{name} has one fixed split and no folds"
-        hint = f"set --folds {available}" if available else "give a plain file, or one part of it"
-        raise check.error(what, got=f"--folds {folds}", hint=hint)
-    return [load.load_dataset(name, number, **set_options(name, reading.arguments)) for number in range(1, folds + 1)]

@@ -1,6 +1,5 @@
 """The commands ``export`` and ``objectives``."""
 
-import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,6 @@ from rankwise.check.parameters import Option, Unset
 from rankwise.cli import arguments, console
 from rankwise.cli.options import Only
 from rankwise.cli.running import Running
-from rankwise.statistics.tables import Table
 
 
 def export(
@@ -22,7 +20,7 @@ def export(
     ],
     names: Annotated[
         Path | None, "The names of the features there, one per line in the order of training.",
-        Unset("those of the training data"),
+        Unset("those of the training data")
     ] = None,
     running: Annotated[Running, Only("force", "json")],
 ) -> None:  # fmt: skip
@@ -42,14 +40,12 @@ def export(
     if names is not None:
         with check.naming(names):
             words = check.readable(names, pipe=True).read_text(encoding="utf-8").splitlines()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", RuntimeWarning)
+    with console.notes_after() as notes:
         path, load = write(model, output, format_, names=words, force=running.force)
     document = {"model": model, "output": path, "format": format_, "bytes": path.stat().st_size, "load": load}
-    running.wrote(path)
-    running.say(document, load)
-    for one in caught:
-        console.note(str(one.message))
+    running.say(document, load, wrote=(path,))
+    for note in notes:
+        console.note(note)
 
 
 def objectives(*, running: Annotated[Running, Only("json")]) -> None:
@@ -61,14 +57,6 @@ def objectives(*, running: Annotated[Running, Only("json")]) -> None:
     rankwise objectives
     rankwise objectives --json
     """
-    from rankwise.objectives.catalogue import entries, registered
+    from rankwise.objectives.catalogue import every, table
 
-    every = [*entries(), *registered()]
-    rows = tuple((e.name, e.description, e.paper, e.hessian(), e.defaults()) for e in every)
-    header = ("name", "what it is", "paper", "Hessian", "arguments")
-    notes = (
-        "Wrappers go around any objective, bounded around metrics: stochastic(xendcg, samples=8, scale=0.25).",
-        "Sums: 0.7*xendcg + 0.3*approx_ndcg.",
-    )
-    table = Table(header=header, rows=rows, align="lllll", notes=notes)
-    running.show([asdict(entry) for entry in every], ("", table))
+    running.show([asdict(entry) for entry in every()], ("", table()))

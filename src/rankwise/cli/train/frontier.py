@@ -18,7 +18,7 @@ def frontier(
     *,
     valid: Annotated[
         str | None, "Data that every point is measured on, instead of out of fold; of a set, its part.",
-        Option(metavar="DATA"),
+        Option(metavar="DATA")
     ] = None,
     objective: Annotated[
         list[str], "The objective of a goal; given two or three times.", Option(metavar="EXPRESSION")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from rankwise import check
 from rankwise.arrays import Keywords
+from rankwise.cli import inputs
 from rankwise.cli.options import Of, Only
 
 _OTHER_COMMANDS = {
@@ -22,6 +23,7 @@ _BAG = ("seed", "checkpoint", "checkpoint_every")
 
 def trained() -> Mapping[str, Sequence[Callable[..., Any]]]:
     """Return the classes of rankers that learn from features, by the title of their options."""
+    from rankwise.rankers.nets.ranker import NeuralRanker
     from rankwise.rankers.table import ranker_class, ranker_names
     from rankwise.rankers.trees.ranker import TreeRanker
 
@@ -29,7 +31,7 @@ def trained() -> Mapping[str, Sequence[Callable[..., Any]]]:
     for name in ranker_names():
         cls = ranker_class(name)
         if not hasattr(cls, "recommend"):
-            title = "Trees" if issubclass(cls, TreeRanker) else "Nets" if name == "neural" else name
+            title = "Trees" if issubclass(cls, TreeRanker) else "Nets" if cls is NeuralRanker else name
             titled.setdefault(title, []).append(cls)
     return titled
 
@@ -49,7 +51,7 @@ Members = Annotated[Keywords, Of(ensembles), Only("processes", "dask")]
 
 def build(
     text: str | None, objective: str | None, settings: Keywords, native: Keywords, params: Path | None = None,
-    members: Keywords | None = None,
+    members: Keywords = inputs.NONE,
 ) -> Any:  # fmt: skip
     """Build the ranker: its own expression goes before options of the command line, and these before a file.
 
@@ -63,16 +65,15 @@ def build(
     if "metrics" in saved:
         saved["metrics"] = tuple(saved["metrics"])
     expression = expressions.read(text or name or "lightgbm")
-    hint = _OTHER_COMMANDS.get(expression.name, "use 'rankwise recommend'")
-    if expression.name in {*_OTHER_COMMANDS, *RECOMMENDERS}:
+    if hint := (dict.fromkeys(RECOMMENDERS, "use 'rankwise recommend'") | _OTHER_COMMANDS).get(expression.name):
         raise check.error(f"{expression.name} is not trained by this command", got=f"--ranker {text}", hint=hint)
     singles = expression.singles()
     if name not in (None, singles[0].name if singles else ""):
         hint = "leave --ranker out, or tune that ranker"
         raise check.error(f"the parameters are of {name}", got=f"--ranker {text}", where=str(params), hint=hint)
     if expression_class(expression.name).pools:
-        expression = replace(expression, settings=(members or {}) | dict(expression.settings))
-    elif "processes" in (members or {}):
+        expression = replace(expression, settings=members | dict(expression.settings))
+    elif "processes" in members:
         hint = 'write --ranker "bagged(lightgbm, folds=5)"'
         raise check.error("processes train the members of a bag", got=f"--processes {members['processes']}", hint=hint)
     if len(singles) != 1 or expression_class(expression.name).weighs:

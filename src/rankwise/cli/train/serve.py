@@ -6,11 +6,20 @@ from typing import Annotated
 
 import rankwise as rw
 from rankwise import check
-from rankwise.check.parameters import AtLeast, Option, Unset, Within
-from rankwise.cli import console, inputs
+from rankwise.arrays import Keywords
+from rankwise.check.parameters import Option, Unset, Within
+from rankwise.cli import console
 from rankwise.cli.data_options import Reading
+from rankwise.cli.options import Only, of
+from rankwise.evaluation import ranking_names
 
-_LOGGING, _LIMITS = "Logging", "Limits"
+_LOGGING = "Logging"
+
+
+def _installed() -> None:
+    """Raise if an extra is missing."""
+    for module in ("orjson", "prometheus_client", "starlette", "uvicorn"):
+        check.installed(module, "serve")
 
 
 def serve(
@@ -19,39 +28,26 @@ def serve(
     production: Annotated[str, "The model that answers requests that name none.", Unset("the first")] = "",
     host: Annotated[
         str, "The address to listen on; 0.0.0.0 is all networks, and there is no authentication.",
-        Option(metavar="ADDRESS"),
+        Option(metavar="ADDRESS")
     ] = "127.0.0.1",
     port: Annotated[int, Within(0, 65535), "The port to listen on; 0 is a free one."] = 8000,
     host_name: Annotated[
         list[str] | None,
         "A name by which requests may call the service, beside those of this machine; may be repeated.",
-        Unset("any, unless --host is this machine alone"), Option(metavar="NAME"),
+        Unset("any, unless --host is this machine alone"), Option(metavar="NAME")
     ] = None,
-    workers: Annotated[int, AtLeast(1), "Processes that answer requests, each with all models."] = 1,
     examples: Annotated[
         str | None, "Data whose first 50 queries the page offers.", Option(metavar="DATA")
     ] = None,
-    log_level: Annotated[
-        str, "What is logged, as lines of JSON; info has one for each request.",
-        Option(metavar="debug|info|warning|error", group=_LOGGING),
-    ] = "warning",
     log_features: Annotated[
         Path | None, "Append the features of a sample of requests, .jsonl, which data skew reads.",
-        Option(metavar="FILE", group=_LOGGING),
+        Option(metavar="FILE", group=_LOGGING)
     ] = None,
     sample: Annotated[
         float, Within(0, 1), "The share of requests whose features are logged.", Option(metavar="SHARE", group=_LOGGING)
     ] = 0.01,
-    max_documents: Annotated[
-        int, AtLeast(1), "Documents of a request at most; more are rejected with status 422.", Option(group=_LIMITS)
-    ] = 10_000,
-    max_megabytes: Annotated[
-        float, AtLeast(0), "Size of a request at most; larger ones are rejected with status 413.", Option(group=_LIMITS)
-    ] = 16.0,
-    timeout: Annotated[
-        float, AtLeast(0.001), "Seconds for a request, which then ends with status 504, and for a graceful stop.",
-        Option(group=_LIMITS),
-    ] = 10.0,
+    serving: Annotated[Keywords, of("rankwise.serving.server:Settings", "", _installed), Only("log_level", "workers")],
+    limits: Annotated[Keywords, of("rankwise.serving.request_parsing:RequestLimits", "Limits", _installed)],
     reading: Reading,
 ) -> None:  # fmt: skip
     """Serve models over HTTP: scores of documents by their features, and a page that explains rankings.
@@ -64,34 +60,24 @@ def serve(
     rankwise serve old=models/1 new=models/2 --production old --examples test.txt
     rankwise serve model --host 0.0.0.0 --port 80 --workers 4
     """
-    for module in ("orjson", "prometheus_client", "starlette", "uvicorn"):
-        check.installed(module, "serve")
     from rankwise.evaluation.score_files import columns_to_rank
     from rankwise.serving import feature_log, request_parsing, server
 
-    folders = inputs.named(models)
+    folders = ranking_names.named(models)
     production = check.choice("production", production or next(iter(folders)), folders)
-    check.choice("log_level", log_level, server.LEVELS)
     logged = None if log_features is None else feature_log.FeatureLog(log_features, sample).check_target()
     queries = []
     if examples is not None:
         columns = columns_to_rank(rw.load(folder) for folder in folders.values())
         queries = request_parsing.examples(reading.data(examples, tables=columns | {"to_score": True}))
-    settings = server.Settings(
-        folders,
-        production,
-        request_parsing.RequestLimits(documents=max_documents, megabytes=max_megabytes, seconds=timeout),
-        queries,
-        server.hosts(host, host_name or []),
-        logged,
-        log_level,
-        workers,
-    )
+    names = server.hosts(host, host_name or [])
+    accepted = request_parsing.RequestLimits(**limits)
+    settings = server.Settings(folders, production, accepted, queries, names, logged, **serving)
     with server.listen(host, port) as listening:
 
         def started() -> None:
-            names = ", ".join(name + " (production)" * (name == production) for name in folders)
-            console.say(f"serving {names} at http://{host}:{listening.getsockname()[1]}", wrap=False)
+            models = ", ".join(name + " (production)" * (name == production) for name in folders)
+            console.say(f"serving {models} at http://{host}:{listening.getsockname()[1]}", wrap=False)
             sys.stdout.flush()
 
         server.run(settings, listening, started)

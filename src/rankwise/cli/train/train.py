@@ -11,13 +11,14 @@ from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But, Only
 from rankwise.cli.running import Running
-from rankwise.cli.train import rankers, summary
+from rankwise.cli.train import rankers
+from rankwise.evaluation import written_scores
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.rankers.trees.ranker import TreeRanker
 
-Parameters = Annotated[Path | None, "Parameters that 'rankwise tune' found.", Option(metavar="FILE")]
+Parameters = Annotated[Path | None, "Parameters that 'rankwise tune' found."]
 
 
 def train(
@@ -33,7 +34,7 @@ def train(
     unlabelled: Annotated[
         str | None, "More queries, for the teacher of a distilled ranker.", Option(metavar="DATA")
     ] = None,
-    plot: Annotated[Path | None, "Draw the learning curve: .png, .svg or .pdf.", Option(metavar="FILE")] = None,
+    plot: Annotated[Path | None, "Draw the learning curve: .png, .svg or .pdf."] = None,
     resume: arguments.Resume = False,
     members: rankers.Members,
     reading: Annotated[Reading, But("part")],
@@ -72,6 +73,7 @@ def train(
             _suggest_bag(model, ranker)
     if unlabelled is not None:
         model.unlabelled = replace(reading, fold=None).data(unlabelled, tables={"to_score": True})
+    from rankwise.rankers import summary
     from rankwise.rankers.ensembles.calibrated import became
     from rankwise.rankers.expressions import objective_of
 
@@ -120,15 +122,15 @@ def predict(
     """
     running.free(output)
     if output is not None:
-        outputs.scores_format(output)
+        written_scores.format_of(output)
     with running.steps(3) as bar:
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
         bar.step(f"Reading {data}")
-        documents = reading.data(data, bar=bar, tables=ranker.columns_to_score())
+        documents = reading.data(data, bar, ranker.columns_to_score())
         bar.step("Scoring")
         scores = documents.unsorted(ranker.predict(documents.without_rows()))
-    running.deliver_scores(scores, documents, output, {"model": model, "data": data}, tag=tag)
+    running.deliver_scores(scores, documents, output, {"model": model, "data": data}, tag)
 
 
 def _held_out(data: str, valid: str | None, reading: Reading) -> "tuple[None, RankingDataset | None]":

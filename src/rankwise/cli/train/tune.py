@@ -29,7 +29,7 @@ def tune(
     set_: arguments.Set = inputs.NONE,
     checkpoint: Annotated[
         Path | None, "The file that keeps every trial.", Unset("the output's name, ending in .db"),
-        Option(metavar="FILE", group=RUNNING),
+        Option(metavar="FILE", group=RUNNING)
     ] = None,
     resume: arguments.Resume = False,
     plot: arguments.Plot = None,

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from scipy import special
 
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Json
 from rankwise.clicks.logs import findings
 from rankwise.clicks.logs.findings import LogFinding
 from rankwise.clicks.logs.position_pairs import Exchanges
@@ -115,6 +115,11 @@ class Examination(Result):
         marked = [(finding.severity, finding.sentence) for finding in self.findings]
         marked += [("note", f"Reading: {note}") for note in self.notes]
         return [*pages, Findings.of(marked)]
+
+    def to_dict(self) -> Json:
+        """Return the findings, and the rows of :meth:`to_frame`."""
+        listed = [{"severity": one.severity, "sentence": one.sentence} for one in self.findings]
+        return {"findings": listed, "positions": self.to_frame().to_dicts()}
 
     def figure(self) -> "Figure":
         """Draw click-through by position and ranker with 95% intervals, and clicks on exchanged documents."""

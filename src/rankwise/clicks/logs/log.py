@@ -371,6 +371,10 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
         part = self.part(cells, None if self.sessions is None else has_features[self.sessions.pairs])
         return replace(part, notes=(*self.notes, note))
 
+    def lists_in(self, data: RankingDataset) -> RankingDataset:
+        """Return the lists of a data set whose queries are in the log."""
+        return data.take(np.isin(np.asarray(data.query_ids).astype(str), self.query_ids.astype(str)))
+
     def rows_in(self, data: RankingDataset) -> NDArray[np.int64]:
         """Return the row of each pair in a data set with the ids of queries and documents; raise where it has none."""
         joined = self._rows_in(data)

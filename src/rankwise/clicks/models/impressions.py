@@ -50,7 +50,7 @@ def simulate_clicks(
     *,
     model: Annotated[
         str,
-        "cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.",
+        "cascade reads down to the first click; position sees rank r with probability 1/r^eta.",
         Option("click-model", metavar="cascade|position"),
     ] = "cascade",
     impressions: Annotated[int, AtLeast(1), "How often each list is shown."] = 10,

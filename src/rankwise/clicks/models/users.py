@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypedDict
+from typing import Annotated, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Array, offsets_of, read_only
+from rankwise.check.parameters import Option
 from rankwise.clicks.logs.sessions import Sessions
 from rankwise.compiling import kernel
 from rankwise.data.dataset import RankingDataset
@@ -62,8 +63,10 @@ class Users:
     """
 
     model: str = "position"
-    probabilities: Sequence[float] = CLICK_PROBABILITIES
-    eta: float = 1.0
+    probabilities: Annotated[
+        Sequence[float], "Probability of a click on a seen document of grade 0, 1, ….", Option(metavar="NUMBERS")
+    ] = CLICK_PROBABILITIES
+    eta: Annotated[float, "How fast attention falls with the rank, where the click model is position."] = 1.0
     curve: Sequence[float] | Array | None = None
     trust: Trust | None = None
     satisfaction: Sequence[float] | None = None

@@ -104,6 +104,11 @@ class OffPolicyComparison(Result):
         return self.blends[-1]
 
     @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict of the candidate."""
+        return {self.candidate: self.verdict}
+
+    @property
     def sentence(self) -> str:
         """The sentence of the verdict."""
         return self.reason

@@ -233,7 +233,7 @@ def targets(
     bias: Bias,
     method: Annotated[
         Literal["dr", "regression", "ips"],
-        "How rewards are estimated: dr, both of the others; regression on features; ips, clicks over propensities.",
+        "How rewards are estimated: dr, both others together; regression on features; ips, clicks over propensities.",
         Option(metavar="dr|regression|ips"),
     ] = "dr",
     *,

@@ -43,7 +43,7 @@ def propensities(
     log: Log,
     method: Annotated[
         str,
-        "harvest: documents that moved between positions. randomized: shuffled lists. em: both effects together.",
+        "harvest, by documents that moved; randomized, by shuffled lists; em, relevance and position together.",
         Option(metavar="harvest|randomized|em"),
     ] = "harvest",
     *,

@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from rankwise import check
 from rankwise.arrays import Keywords
@@ -123,6 +123,16 @@ def load_dataset(
                 hint=f"write n_features = {max(numbers.values())}, and first_index = 0 or 1, into the .toml file",
             )
     return Parts(parts["train"], parts.get("valid"), parts["test"])
+
+
+def load_folds(name: str | Path, folds: int, **options: Any) -> list[Parts]:
+    """Load all folds of a set, whose number must be ``folds``; ``options`` are those of :func:`load_dataset`."""
+    available = set_entry(name).folds
+    if available != folds:
+        what = f"{name} has {available} folds of its own" if available else f"{name} has one fixed split and no folds"
+        hint = f"`set folds={available}`" if available else "give a plain file, or one part of it"
+        raise check.error(what, got=f"folds={folds}", hint=hint)
+    return [load_dataset(name, number, **options) for number in range(1, folds + 1)]
 
 
 def set_entry(name: str | Path) -> CatalogEntry:

@@ -9,6 +9,7 @@ from typing import Any
 from rankwise import check
 from rankwise.data.catalog.download import Archive
 from rankwise.data.catalog.entry import PARTS, CatalogEntry
+from rankwise.statistics.tables import Table
 
 _LETOR_PAGE = "Microsoft Research, project page 'LETOR: Learning to Rank for Information Retrieval'"
 _MSLR_PAGE = (
@@ -209,22 +210,18 @@ class Catalog(tuple[CatalogEntry, ...]):
 
     __slots__ = ()
 
-    header = ("name", "queries", "documents", "features", "labels", "folds", "download")
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """Return the texts of the table."""
+    def table(self) -> Table:
+        """Return a table with a row for each."""
         rows = []
         for entry in self:
             counts = ("" if one is None else f"{one:,}" for one in (entry.n_queries, entry.n_docs, entry.n_features))
             download = "yes" if entry.archive else "by hand"
             rows.append((entry.name, *counts, entry.grades, str(entry.folds or "-"), download))
-        return rows
+        header = ("name", "queries", "documents", "features", "labels", "folds", "download")
+        return Table(header=header, rows=tuple(rows), align="lrrrlrl")
 
     def __repr__(self) -> str:
-        rows = [self.header, *self.rows()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join(lines)
+        return self.table().text()
 
 
 def datasets() -> Catalog:

@@ -2,13 +2,16 @@
 
 import csv
 import io
+from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Ids
+from rankwise.check.parameters import Option, Unset
 from rankwise.data.file_formats import is_parquet, read_bytes
 from rankwise.data.interactions.ratings import SPELLINGS, plain, read_parquet
 
@@ -45,6 +48,32 @@ def titles_of(items: Ids, table: pl.DataFrame) -> pl.Series:
     """
     rows = pl.DataFrame({"item": pl.Series(np.asarray(items).astype(str).tolist(), dtype=pl.String)})
     return rows.join(table, on="item", how="left", maintain_order="left")["title"]
+
+
+def with_titles(
+    table: pl.DataFrame,
+    ratings: str | Path,
+    *,
+    title_file: Annotated[
+        Path | None, "What items are called: a table of items and titles.", Unset("movies.csv beside")
+    ] = None,
+    title: Annotated[str | None, "The column of titles there.", Option(metavar="COLUMN")] = None,
+    note: Callable[[str], object] = lambda _: None,
+) -> pl.DataFrame:
+    """Return a table of items with titles behind them, where there are any; by default from a file beside the ratings.
+
+    ``note`` is called with a sentence where no item has one.
+    """
+    path = title_file or beside(ratings)
+    if path is None:
+        if title is None:
+            return table
+        hint = "name the table of titles: `set title_file=…`"
+        raise check.error("a column of titles needs a table of titles", got=repr(title), hint=hint)
+    called = titles_of(table["item"].to_numpy(), read_titles(path, title=title))
+    if called.null_count() == len(called):
+        note(f"no item has a title in {path}, which knows items by other ids")
+    return table.clone().insert_column(table.columns.index("item") + 1, called.alias("title"))
 
 
 def _text(path: Path) -> pl.DataFrame:

@@ -123,7 +123,7 @@ class AutoRanker(DelegatingRanker):
         str | Path | None,
         """Folder that keeps trained bags. The same call resumes a search that was interrupted, and counts the time that
         it has spent; one of other data or settings is refused.""",
-        Option("checkpoint", metavar="FOLDER", group="Running"),
+        Option("checkpoint", metavar="DIR", group="Running"),
     ] = None
     progress: Annotated[
         bool | None,

@@ -24,23 +24,24 @@ _BELOW_ONE = {
 Activation = Annotated[
     str,
     OneOf(ACTIVATIONS),
-    """Activation of the hidden layers: ``"relu"``, ``"gelu"``, ``"silu"``, ``"elu"``, ``"tanh"`` or ``"sigmoid"``.""",
+    """``"relu"``, ``"gelu"``, ``"silu"``, ``"elu"``, ``"tanh"`` or ``"sigmoid"``. It follows hidden layers.""",
 ]
 BatchNorm = Annotated[
     str | bool,
     OneOf(BATCH_NORMS),
-    """Batch normalization over ``"hidden"`` layers, the ``"input"``, ``"all"`` (or True) or ``"off"``.""",
+    """Batch normalization: ``"hidden"``, ``"input"``, ``"all"``, ``"off"``. True is all, and False is off.""",
     Search("choice('off', 'hidden', 'all', start='off')", place=4),
 ]
 BatchNormMomentum = Annotated[
     float,
     Within(0, 1),
-    """Share of a running mean that each batch replaces: torch's convention. TensorFlow's momentum is one minus it.""",
+    """Share of a running mean that a batch replaces. It is torch's convention: TensorFlow's momentum is one minus
+    it.""",
 ]
 Dropout = Annotated[
     float,
     Within(0, 1),
-    """Share of each hidden layer's outputs that is dropped, below 1, as in torch; a keep rate is one minus it.""",
+    """Share of hidden outputs that is dropped. It is below 1, as in torch; a keep rate is one minus it.""",
     Search("uniform(0.0, 0.6, start=0.3)", place=3),
 ]
 Optimizer = Annotated[str, OneOf(OPTIMIZERS), """Optimizer: ``"adam"``, ``"adamw"``, ``"adagrad"`` or ``"sgd"``."""]
@@ -52,35 +53,38 @@ BatchQueries = Annotated[int, AtLeast(1), "Number of queries of a batch.", Searc
 Reduction = Annotated[
     str,
     OneOf(REDUCTIONS),
-    """Loss of a batch: the ``"mean"`` over its queries or their ``"sum"``, each by its weight.""",
+    """Loss of a batch: ``"mean"`` or ``"sum"`` over queries. Each query counts by its weight.""",
 ]
 Transform = Annotated[
     str,
     OneOf(TRANSFORMS),
-    """Transformation of features: ``"standardize"``, ``"log1p"`` for long tails, both (``"log1p+standardize"``),
+    """Transformation of features. ``"standardize"``, ``"log1p"`` for long tails, both (``"log1p+standardize"``),
     ``"quantile"`` (normal, by rank) or ``"raw"``; ``"quantile+query"`` and the like append every feature standardised
     within its query. It is fitted on training data and saved with the model. Missing values (NaN) become the mean.""",
 ]
 FeatureNoise = Annotated[
-    float, AtLeast(0), "Deviation of Gaussian noise that is added to transformed features while training."
+    float,
+    AtLeast(0),
+    "Deviation of noise that is added to features. It is Gaussian, of transformed features, in training alone.",
 ]
 Averaging = Annotated[
     float,
     Within(0, 1),
-    """Share of its weight, below 1, that a step keeps with every later one in the average of the weights that scores:
-    0.99 averages about the last hundred steps; 0 takes the last weights.""",
+    """Share that a step keeps in averaged weights. The net that scores has the average of the weights of all steps, in
+    which each later step leaves that share, below 1, to those before: 0.99 averages about the last hundred steps; 0
+    takes the last weights.""",
 ]
 Members = Annotated[
     int,
     AtLeast(1),
-    """Number of nets that are trained together, share the matrices of layers and differ by vectors (TabM), each with a
-    loss of its own; their scores are averaged.""",
+    """Number of nets that are trained together. They share the matrices of layers and differ by vectors (TabM), each
+    with a loss of its own; their scores are averaged.""",
 ]
 Attention = Annotated[
     int,
     AtLeast(0),
-    """Number of heads of self-attention among the documents of a query, over the first hidden layer; 0 is none. Such
-    nets, and those of ``transform="…+query"``, score whole lists: see :meth:`predict`.""",
+    """Heads of self-attention among documents. They are over the first hidden layer of a query; 0 is none. Such nets,
+    and those of ``transform="…+query"``, score whole lists: see :meth:`predict`.""",
 ]
 
 

@@ -105,7 +105,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             str | Path | None,
             """Folder that keeps every member that is trained, and the checkpoints of the one in training, after as many
             rounds as it says itself; ``fit(…, resume=True)`` resumes from there.""",
-            Option(metavar="FOLDER", group="Running"),
+            Option(metavar="DIR", group="Running"),
         ] = None,
     ) -> None:
         assign(self, locals())

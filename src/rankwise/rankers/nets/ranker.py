@@ -78,12 +78,13 @@ class NeuralRanker(TorchRanker):
             str | int | None,
             OneOf(presets.PRESETS),
             Unset("two layers, 128-64"),
-            """Settings of a paper, most under their years, or ``"linear"``: ``"2020"``, ``"2020-yahoo"``,
-            ``"2020-tuned"``, ``"thesis"``, ``"2024"``, ``"tabm"`` or ``"linear"``.""",
+            """Settings of a paper, or a linear model. Their names are ``"2020"``, ``"2020-yahoo"``, ``"2020-tuned"``,
+            ``"thesis"``, ``"2024"``, ``"tabm"`` and ``"linear"``.""",
         ] = None,
         hidden: Annotated[
             int | str | Sequence[int] | None,
-            """Sizes of the hidden layers, ``(64, 32)`` or ``"64-32"``; ``()`` is a linear model.""",
+            """Sizes of hidden layers, such as 64-32. A sequence, ``(64, 32)``, means the same, and ``()`` is a
+            linear model.""",
             Search("choice('64', '128-64', '256-128-64', '512-256-128', '1024-512-256', start='128-64')", place=2),
         ] = None,
         activation: presets.Activation | None = None,
@@ -95,7 +96,7 @@ class NeuralRanker(TorchRanker):
         weight_decay: presets.WeightDecay | None = None,
         batch_queries: presets.BatchQueries | None = None,
         batch_documents: Annotated[
-            int | None, AtLeast(1), "Budget of documents for a batch, instead: as many whole queries as fit."
+            int | None, AtLeast(1), "Documents of a batch, instead. It has as many whole queries as fit."
         ] = None,
         reduction: presets.Reduction | None = None,
         transform: presets.Transform | None = None,
@@ -122,8 +123,7 @@ class NeuralRanker(TorchRanker):
         precision: Annotated[
             str,
             OneOf(presets.PRECISIONS),
-            """Precision of products while training: ``"float32"``, ``"tf32"`` (on GPUs), or ``"bf16"``, mixed
-            precision.""",
+            """Precision of products in training. ``"tf32"`` is for GPUs, and ``"bf16"`` is mixed precision.""",
             Option(group="Running"),
         ] = "float32",
         **others: Any,

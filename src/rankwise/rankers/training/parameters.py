@@ -22,54 +22,53 @@ Objective = Annotated[
     called like one.""",
 ]
 Rounds = Annotated[int, AtLeast(1), "Number of trees at most.", Option(metavar="N", group=_TRAINING)]
-Epochs = Annotated[
-    int, AtLeast(1), "Number of passes over the training data at most.", Option(metavar="N", group=_TRAINING)
-]
+Epochs = Annotated[int, AtLeast(1), "Passes over the training data at most.", Option(metavar="N", group=_TRAINING)]
 LearningRate = Annotated[float, Above(0), Option(metavar="RATE", group=_TRAINING)]
 Patience = Annotated[
     int | None,
     AtLeast(1),
-    """Number of rounds without a better first metric on the validation data after which training stops. The best round
-    is kept; None trains all rounds, and still keeps the best.""",
+    """Rounds without a better metric until it stops. The metric is the first one, on the validation data, and the best
+    round is kept; None trains all rounds, and still keeps the best.""",
     Option(metavar="N", group=_TRAINING),
 ]
 MinRounds = Annotated[
     int,
     AtLeast(0),
-    """Number of rounds before ``patience`` may stop training, where the first ones improve slowly. The best round is
-    kept, whichever it is.""",
+    """Rounds before ``patience`` counts. For trainings whose first rounds improve slowly; the best round is kept,
+    whichever it is.""",
     Option(metavar="N", group=_TRAINING),
 ]
 Smoothing = Annotated[
     int,
     AtLeast(1),
-    """Number of rounds in a row, each with those before it, over which the metric is averaged to compare rounds; 1
+    """Rounds over which the metric is averaged. Each round is compared by the mean over itself and those before it; 1
     compares single rounds, which are noise where validation data are few.""",
     Option(metavar="N", group=_TRAINING),
 ]
 StopOn = Annotated[
     str,
     OneOf(STOP_ON, "way to stop (stop_on)"),
-    'What rounds are compared by: the ``"first"`` metric, or the ``"mean"`` of all.',
+    'Metric that compares rounds. It is the ``"first"`` one, or the ``"mean"`` of all.',
     Option(group=_TRAINING),
 ]
 Metrics = Annotated[
     MetricLike | Sequence[MetricLike],
-    """Metrics of the validation data after every round: expressions, or functions (see :class:`Metric`); larger is
-    better.""",
+    """Metrics measured after every round. They are of the validation data: expressions, or functions (see
+    :class:`Metric`); larger is better.""",
     Option(short="-m", metavar="LIST", group=_TRAINING),
 ]
 Debias = Annotated[
     bool,
-    """Whether each clicked document is weighed by the inverse of its propensity, in objectives that take
-    ``document_weights``, and in validation data that have propensities.""",
+    """Whether clicks weigh by inverse propensities. This holds for objectives that take ``document_weights``, and for
+    validation data that have propensities.""",
     Option(group=_TRAINING),
 ]
 Constraints = Annotated[
     Mapping[str, float] | None,
-    """Goals by metric, ``{"ndcg(label=purchase)@10": 0.62}``, that the lower bounds of the metrics (95%, one-sided)
-    must reach on the validation data. The objective is also trained on these labels, as much as the goals need, and the
-    best of the rounds that reach them is kept, or the nearest, with a warning.""",
+    """Goals that metrics must reach in validation. They are given by metric, ``{"ndcg(label=purchase)@10": 0.62}``, and
+    reached where the lower bound of the metric (95%, one-sided) on the validation data is not below. The objective is
+    also trained on these labels, as much as the goals need, and the best of the rounds that reach them is kept, or the
+    nearest, with a warning.""",
     Option(name="constraint", metavar="METRIC=GOAL", group=_TRAINING),
 ]
 Seed = Annotated[
@@ -82,13 +81,14 @@ Threads = Annotated[
     int | None,
     Within(1, MOST),
     Unset("RANKWISE_THREADS, or every core"),
-    """Number of threads; by default ``RANKWISE_THREADS`` or every core. Models repeat exactly for the same number.""",
+    "Number of threads. Models repeat exactly for the same number.",
     Option(metavar="N", group=_RUNNING),
 ]
 Checkpoint = Annotated[
     str | Path | None,
-    """Folder, written every ``checkpoint_every`` rounds, from which ``fit(…, resume=True)`` resumes.""",
-    Option(metavar="FOLDER", group=_RUNNING),
+    """Folder of the checkpoint. It is written every ``checkpoint_every`` rounds, and ``fit(…, resume=True)`` resumes
+    from it.""",
+    Option(metavar="DIR", group=_RUNNING),
 ]
 CheckpointEvery = Annotated[
     int, AtLeast(1), "Number of rounds between checkpoints.", Option(metavar="N", group=_RUNNING)
@@ -101,7 +101,8 @@ Progress = Annotated[
 ]
 Device = Annotated[
     str,
-    """Device of torch: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows.""",
+    """Device of torch. ``"auto"`` is a GPU if there is one; others are ``"cpu"``, ``"cuda"`` and whatever torch
+    knows.""",
     Option(metavar="DEVICE", group=_RUNNING),
 ]
 Folds = Annotated[
@@ -109,7 +110,7 @@ Folds = Annotated[
     AtLeast(2),
     """Number of parts into which queries fall, by their ids and the seed: those of :func:`rw.cross_validate
     <rankwise.model_selection.cross_validate.cross_validate>`.""",
-    Option(metavar="K", group=_TRAINING),
+    Option(metavar="N", group=_TRAINING),
 ]
 Repeats = Annotated[
     int,
@@ -118,10 +119,10 @@ Repeats = Annotated[
     Option(metavar="N", group=_TRAINING),
 ]
 Processes = Annotated[
-    int, AtLeast(1), "Number of processes that train members side by side.", Option(metavar="N", group=_RUNNING)
+    int, AtLeast(1), "Processes that train members side by side.", Option(metavar="N", group=_RUNNING)
 ]
 Dask = Annotated[
     str | None,
-    "Address of a Dask cluster whose workers train the members instead.",
+    "Address of a Dask cluster that trains members.",
     Option(metavar="ADDRESS", group=_RUNNING),
 ]

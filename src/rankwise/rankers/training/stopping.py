@@ -1,6 +1,7 @@
 """When training ends, and which of its rounds is kept."""
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,17 @@ class StopTraining(Exception):  # noqa: N818 (as StopIteration, no error)
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = str(reason)
+
+
+def after(minutes: float) -> Callable[..., None]:
+    """Return the callback that ends training after this time from now."""
+    end = time.monotonic() + 60.0 * minutes
+
+    def callback(*_: object) -> None:
+        if time.monotonic() >= end:
+            raise StopTraining("minutes")
+
+    return callback
 
 
 class NothingLearnedError(check.InputError):

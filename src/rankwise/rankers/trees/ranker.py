@@ -55,7 +55,7 @@ class TreeRanker(IterativeRanker):
             int | None,
             AtLeast(2),
             Unset("by the number of documents"),
-            """Number of leaves of a tree at most; CatBoost's symmetric trees have the next power of two. By default the
+            """Number of leaves of a tree at most. CatBoost's symmetric trees have the next power of two. By default the
             number of training documents decides: see :meth:`settings_for`, and after training ``settings_``.""",
             Option(metavar="N", group="Training"),
             Search("whole_log(7, 127)"),
@@ -64,8 +64,8 @@ class TreeRanker(IterativeRanker):
             int | None,
             AtLeast(1),
             Unset("by the number of documents"),
-            """Number of documents of a leaf at least, in LightGBM. XGBoost and CatBoost know no such limit: each ranker
-            says what it does instead. By default as ``leaves``.""",
+            """Number of documents of a leaf at least. XGBoost and CatBoost know no such limit: each ranker says what it
+            does instead. By default as ``leaves``.""",
             Option(metavar="N", group="Training"),
         ] = None,
         seed: Annotated[training.Seed, "Both the objective and the library draw by it."] = 0,
@@ -81,9 +81,10 @@ class TreeRanker(IterativeRanker):
         constraints: training.Constraints = None,
         floor_hessian: Annotated[
             bool,
-            """Whether the mean size of a query's Hessians replaces one that is not positive, as PL-Rank's may be with
-            ``curvature="estimated"``. False hands the library what the objective says, as the paper's code does; a
-            round whose draws then allow XGBoost no split is one without effect, and not the last.""",
+            """Whether Hessians of at most 0 are replaced. Their place takes the mean size of the query's
+            Hessians, which PL-Rank needs with ``curvature="estimated"``. False hands the library what the objective
+            says, as the paper's code does; a round whose draws then allow XGBoost no split is one without effect, and
+            not the last.""",
             Option(group="Training"),
         ] = True,
         checkpoint: training.Checkpoint = None,

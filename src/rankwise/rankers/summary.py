@@ -1,4 +1,4 @@
-"""What ``train`` prints about a trained ranker: a table, or JSON."""
+"""Summary of a training: a table, or a document for JSON."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ Parts = tuple["RankingDataset | None", "RankingDataset | None"]
 
 
 def described(model: Any, output: Path) -> Json:
-    """Return what ``--json`` prints."""
+    """Return the summary as a document; ``output`` is the folder of the model."""
     from rankwise.rankers.expressions import objective_of
 
     document = {"model": output, "ranker": model.name, "objective": objective_of(model)}

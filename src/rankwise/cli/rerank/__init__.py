@@ -1,1 +1,0 @@
-"""The commands ``rerank train``, ``rerank score`` and ``rerank evaluate``."""
