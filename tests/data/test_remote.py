@@ -527,6 +527,7 @@ COMMANDS = [
     "train URL -o model --set rounds=2 --progress",
     "predict model URL --json --progress",
     "explain model URL --id q0 --json --progress",
+    "explain model URL --query q0",
     "evaluate URL model --json --progress",
     "data info URL --json",
     "data info URL --fold 1",
@@ -556,7 +557,7 @@ def test_no_command_tells_a_secret_nor_keeps_it(parquet, tmp_path, monkeypatch):
             monkeypatch.setattr(sys, "argv", ["rankwise", *words])
             result = CliRunner().invoke(app, words)
             wrong = "absent" in line or line.split()[0] in ("serve", "recommend", "clicks") or "predict URL" in line
-            wrong = wrong or "--fold" in line or "--download" in line
+            wrong = wrong or any(option in line for option in ("--fold", "--download", "--query"))
             assert result.exit_code == 2 * wrong, (line, result.output)
             assert "SECRET" not in result.output, line
             assert "rows.parquet" in result.output or not wrong or "absent" in line, result.output

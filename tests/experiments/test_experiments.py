@@ -115,6 +115,9 @@ def done(one_thread, tmp_path_factory):
         ("[settings]\nleaves = nan", "line 1 of x.toml: settings must be a table of settings: got {'leaves': nan}"),
         ("seed = 1.5", "line 1 of x.toml: seed must be a whole number of at least 0: got 1.5"),
         ('seed = "1"', "seed must be a whole number of at least 0: got '1'"),
+        ("seed = [1]", "seed must be a whole number of at least 0: got [1]"),
+        ('relevant = "many"', "relevant must be a number in (-inf, inf): got 'many'"),
+        ("relevant = nan", "relevant must be a number in (-inf, inf): got nan"),
         ("levels = 1", "levels must be a list of numbers: got 1"),
         ("levels = [inf]", "a level must be a number in [0, inf): got inf"),
         ("alpha = 2", "alpha must be a number in (0, 1): got 2"),
@@ -135,6 +138,10 @@ def done(one_thread, tmp_path_factory):
         (
             '[methods]\na = "lightgbm"\n[settings]\nrounds = 5\nleaves = 1',
             "line 5 of x.toml: leaves must be a whole number of at least 2: got 1",
+        ),
+        (
+            '[methods]\na = "lightgbm(xendcg)"\n[quick.settings]\nleaves = 1',
+            "line 4 of x.toml: leaves must be a whole number of at least 2: got 1",
         ),
         (
             '[methods]\na = "lightgbm"\nb = "neural"\n[settings_for.neural]\noptimizer = "adma"',

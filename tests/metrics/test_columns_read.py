@@ -174,3 +174,15 @@ def test_validation_sees_unjudged_documents():
     expected = rw.evaluate(ranker, valid, "bpref").mean["bpref"]
     assert ranker.score(valid) == expected == max(ranker.history_["bpref"])
     assert expected != rw.evaluate(ranker, valid.with_(judged=None), "bpref").mean["bpref"]
+
+
+def test_a_name_in_the_place_of_a_tuple_of_names_is_refused():
+    class Cost(rw.Metric):
+        name = "cost"
+        reads = "positions"  # type: ignore[assignment]
+
+        def values(self, scores: Any, labels: Any, offsets: Any, **columns: Any) -> Any:
+            return np.zeros(offsets.size - 1)
+
+    with refusal(what="reads of a metric must be a tuple of names", got="'positions'", hint='write reads = ("pos…'):
+        rw.metric(Cost())

@@ -191,7 +191,7 @@ def test_wrong_settings(text: str, fields: dict[str, str]) -> None:
 
 
 def test_documents_without_aspects_are_an_error() -> None:
-    message = r"alpha_ndcg@5 reads more_labels: got data without more_labels. Hint: labels by name are the aspects"
+    message = r"alpha_ndcg@5 reads more_labels: got data without more_labels. Hint: name the labels of each aspect"
     with pytest.raises(ValueError, match=message):
         of("alpha_ndcg@5", [1.0], [0, 1], {})
     with pytest.raises(ValueError, match=message):

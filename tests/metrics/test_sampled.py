@@ -43,7 +43,7 @@ def test_one_stratum_is_infap_where_something_above_was_judged() -> None:
     judged = np.where(labels > 0, 1, np.arange(labels.size) % 3 - 1)
     judged[offsets[:-1]] = 1
     for strata in (None, np.full(labels.size, "pool")):
-        found = rw.metric("xinfap(ties=row)")(scores, labels, offsets, judged, strata=strata)
+        found = rw.metric("xinfap(ties=row)")(scores, labels, offsets, judged, None, strata)
         expected = rw.metric("infap(ties=row)")(scores, labels, offsets, judged)
         np.testing.assert_allclose(found, expected, atol=3e-4)
 

@@ -333,3 +333,29 @@ def test_options_reach_tables_and_plots(tmp_path: Path):
     explanation().plot(tmp_path / "one.png", top=1)
     with pytest.raises(TypeError):
         explanation().plot(tmp_path / "two.png", topp=1)
+
+
+def test_names_of_any_letters_stay_in_their_cells(tmp_path: Path):
+    odd = {"a\nb\x1b[2J <script>|": RNG.random(12), "x" * 300: RNG.random(12)}
+    result = rw.compare({name: evaluation(ap=values) for name, values in odd.items()})
+    assert result.to_text().splitlines()[1].startswith("a  a b [2J <script>|  ")
+    assert r"a & a b [2J $<$script$>$| & " in result.to_latex()
+    assert r"| a b \[2J \<script\>\| |" in result.to_markdown()
+    assert "<script>" not in result.to_html()
+    figure = result.plot()
+    (panel,) = figure.axes
+    assert panel.get_position().width > 0.8, "names above the panel take its room"
+
+
+def test_facts_of_a_document_are_below_its_name_in_the_figure():
+    panel = explanation().plot().axes[0]
+    assert not panel.get_title("right")
+    assert any("score" in text.get_text() for text in panel.texts)
+
+
+def test_the_title_of_a_learning_curve_is_inside_its_figure():
+    figure = learning_curve().plot()
+    (panel,) = figure.axes
+    title = panel._left_title.get_window_extent()  # type: ignore[attr-defined]
+    assert title.x1 <= figure.bbox.x1
+    assert not panel.get_legend()

@@ -29,7 +29,7 @@ def documents_figure(why: "Explanation", *, top: int) -> "Figure":
     bars = max(len(part.steps(top)[0]) for part in parts) + 1
     across = 1 if len(parts) == 1 else 2
     down = -(-len(parts) // across)
-    with canvas(5.6 * across, 0.4 + down * (0.9 + _ROW * bars)) as drawing:
+    with canvas(5.6 * across, 0.4 + down * (1.0 + _ROW * bars)) as drawing:
         panels = drawing.subplots(down, across, sharex=True, squeeze=False).ravel()
         for row, (panel, part) in enumerate(zip(panels, parts, strict=False)):
             names, amounts = _steps(part, top)
@@ -40,9 +40,9 @@ def documents_figure(why: "Explanation", *, top: int) -> "Figure":
             panel.axvline(0.0, color="#444444", linewidth=0.8)
             _lay_out(panel, names)
             document = tables.shortened(str(why.documents[row]), _LONGEST)
-            panel.set_title(f"rank {why.ranks[row]}: document {document}", loc="left", fontweight="bold")
+            panel.set_title(f"rank {why.ranks[row]}: document {document}", loc="left", fontweight="bold", pad=17)
             facts = ", ".join([*why.label(row), f"score {tables.number(part.end)}"])
-            panel.set_title(facts, loc="right", fontsize=8.5)
+            panel.annotate(facts, (0, 1), (0, 5), "axes fraction", textcoords="offset points", fontsize=8.5)
         for panel in panels[len(parts) :]:
             panel.remove()
         start = f"{why.start_name} ({tables.number(why.start)})"

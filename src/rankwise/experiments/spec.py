@@ -64,7 +64,7 @@ class Spec:
     levels: tuple[float, ...] = (0.0,)
     treat_valid: bool = False
     """Whether noise also goes into the validation data."""
-    relevant: float = 1.0
+    relevant: Annotated[float, Within(open=True)] = 1.0
     """Labels from this on are relevant, where labels are made binary and where relevant documents are counted."""
 
     methods: dict[str, str] = field(default_factory=dict)
@@ -232,6 +232,7 @@ def _made(file: SettingsFile, name: str) -> Spec:
         spec = Spec(**{"name": name, **file.keys})
         spec.quickly()  # an error in there is found now
     tables = {("settings",): spec.settings} | {("settings_for", key): one for key, one in spec.settings_for.items()}
+    tables |= {("quick", "settings"): spec.quick.get("settings", {})}
     for path, settings in tables.items():
         for key, value in settings.items():
             with check.naming(file.place(*path, key)):

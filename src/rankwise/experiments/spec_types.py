@@ -32,7 +32,7 @@ def checked(key: Parameter, value: object) -> Any:
     """
     if key.kind not in (int, float):  # whose checks say what else they must be
         settings_files.check_type(key.name, value, key.kind)
-    value = tuple(value) if isinstance(value, list) else value
+        value = tuple(value) if isinstance(value, list) else value
     result = _CHECKS.get(key.name, key.check)(value)
     return result if key.name in _REWRITTEN else value
 

@@ -109,6 +109,7 @@ class Metric(ABC):
         offsets: ArrayLike,
         judged: ArrayLike | None = None,
         document_rewards: ArrayLike | None = None,
+        strata: ArrayLike | None = None,
         **columns: ArrayLike | Mapping[str, ArrayLike] | None,
     ) -> Array:
         """Return one number per query.
@@ -119,7 +120,7 @@ class Metric(ABC):
         for name in columns:
             if name not in table.names():
                 raise check.unexpected(str(self), name, check.suggestion(name, table.names()).rstrip("?"))
-        given: Keywords = {"judged": judged, "document_rewards": document_rewards, **columns}
+        given: Keywords = {"judged": judged, "document_rewards": document_rewards, "strata": strata, **columns}
         read = {name: given[name] for name in given.keys() & _columns_of(self)}
         return self.of(scores, RankingDataset(np.empty((np.asarray(labels).size, 0)), labels, offsets, **read))
 
@@ -131,7 +132,7 @@ class Metric(ABC):
             if column is not None:
                 columns[name] = column
             elif name in self.reads:
-                hint = f"{self.source}; or `set {name}=…`" if self.source else f"`set {name}=…`"
+                hint = "; or ".join(filter(None, (self.source, f"`set {name}=…`")))
                 raise check.error(f"{self} reads {name}", got=f"data without {name}", hint=hint)
         columns.pop("labels", None)  # which every metric gets
         checked = read_only(check.scores(scores, data.offsets, data.query_ids))
@@ -278,6 +279,10 @@ def checked_name(metric: Metric, lookup: Callable[[str], Metric | None]) -> Metr
 
     ``lookup`` returns the metric that has a name already.
     """
+    for name in ("reads", "accepts"):
+        if isinstance(columns := getattr(metric, name), str):
+            what, hint = f"{name} of a metric must be a tuple of names", f'write {name} = ("{columns}",)'
+            raise check.error(what, got=repr(columns), hint=hint)
     for column in _columns_of(metric) - {*table.names()}:
         hint = check.suggestion(column, table.names()).rstrip("?")
         raise check.error("a metric reads columns of a data set", got=repr(column), hint=hint)

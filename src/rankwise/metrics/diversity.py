@@ -48,7 +48,7 @@ class AspectMetric(BinaryMetric):
 
     reads: ClassVar[tuple[str, ...]] = ("more_labels",)
     accepts: ClassVar[tuple[str, ...]] = ("document_ids",)
-    source: ClassVar[str] = "labels by name are the aspects: `more_labels={name: labels, …}`"
+    source: ClassVar[str] = "name the labels of each aspect where the data are read"
     aspects: tuple[str, ...] | None = None
     """Names of the labels that are aspects; None for all named labels."""
 

@@ -80,10 +80,11 @@ class LearningCurve(Result):
     def figure(self) -> "Figure":
         """Draw every model, the means, and the forecast with both intervals."""
         last, ticks = float(self.values[-1].mean()), (*self.queries, 2 * self.queries[-1])
-        with canvas(7.2, 4.0) as drawing:
+        with canvas(7.2, 4.2) as drawing:
             panel = drawing.subplots()
-            for size, values in zip(self.queries, self.values, strict=True):
-                panel.plot(np.full(values.size, size), values.ravel(), "o", color=GREY, markersize=4)
+            models = np.concatenate([values.ravel() for values in self.values])
+            sizes = np.repeat(self.queries, [values.size for values in self.values])
+            panel.plot(sizes, models, "o", color=GREY, markersize=4, label="a model")
             panel.plot(self.queries, [one.mean() for one in self.values], "D-", color=BLUE, label="mean of models")
             panel.plot(ticks[-2:], [last, last + self.gain], "--", color=BLUE)
             for ends, width, label in ((self.single, 1.0, "a single training"), (self.interval, 4.0, "average gain")):
@@ -92,8 +93,8 @@ class LearningCurve(Result):
             panel.set_xticks(ticks, [f"{size:,}" for size in ticks])
             panel.set_xlabel("training queries")
             panel.set_ylabel(f"{self.metric}, {self.n_scored:,} test queries")
-            panel.legend(loc="upper left")
-            panel.set_title("\n".join(textwrap.wrap(self.sentence, 90)), loc="left", fontweight="bold")
+            drawing.legend(loc="outside lower center", ncols=4, fontsize=8)
+            panel.set_title(textwrap.fill(self.sentence, 75), loc="left", fontweight="bold")
         return drawing
 
 

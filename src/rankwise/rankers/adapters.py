@@ -130,6 +130,10 @@ class NamedMetric:
     """A metric as libraries show it."""
 
     def __init__(self, metric: Metric) -> None:
+        for name in metric.reads:
+            if name != "labels":
+                what, hint = "libraries hand a metric scores and labels", "train a ranker of rankwise with metrics=…"
+                raise check.error(what, got=f"{metric}, which reads {name}", hint=hint)
         self.metric, self.__name__ = metric, str(metric)
 
     def mean(self, lists: QueryArrays) -> float:

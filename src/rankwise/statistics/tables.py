@@ -28,7 +28,8 @@ _LATEX = str.maketrans(
         "−": "$-$",
     }
 )
-_MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_|<>[]#"} | dict.fromkeys("\r\n", " "))
+_ONE_LINE = dict.fromkeys([*range(32), 127, 0x85, 0x2028, 0x2029], " ")  # control characters and line breaks
+_MARKDOWN = _ONE_LINE | str.maketrans({character: f"\\{character}" for character in "\\`*_|<>[]#"})
 _NUMBER = r"^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$"
 NOTHING = "–"
 _NOTE_WIDTH = 88
@@ -132,7 +133,7 @@ def escape_latex(text: str) -> str:
     >>> print(escape_latex("my_model & 50%"))
     my\_model \& 50\%
     """
-    return text.translate(_LATEX)
+    return text.translate(_ONE_LINE).translate(_LATEX)
 
 
 def escape_markdown(text: str) -> str:
@@ -219,7 +220,7 @@ class Table:
         rows = self.cells()
         marked = [max((len(row[j].marks) for row in rows), default=0) for j in range(len(self.header))]
         columns = [
-            [head, *(row[j].text + raised(row[j].marks).ljust(marked[j]) for row in rows)]
+            [head, *(row[j].text.translate(_ONE_LINE) + raised(row[j].marks).ljust(marked[j]) for row in rows)]
             for j, head in enumerate(self.header)
         ]
         widths = [max(map(width, column)) for column in columns]
@@ -284,9 +285,10 @@ class Table:
 
 
 def shortened(text: str, most: int = 24) -> str:
-    """Cut a long name in the middle, for tables and figures: beginnings and ends tell names apart.
+    """Return a name on one line, cut in the middle if it is long: beginnings and ends tell names apart.
 
     >>> shortened("https://example.org/a/long/path", 12)
     'https:…/path'
     """
+    text = text.translate(_ONE_LINE)
     return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - most // 2) + 1 :]}"

@@ -157,3 +157,7 @@ def test_errors_say_what_does_work():
             eval_set=[(data.features, data.labels)],
             eval_group=[data.sizes],
         )
+    for name in ("reward@10", "ndcg(label=purchase)@5", "alpha_ndcg@10"):
+        for adapter in (rw.metrics.lightgbm_metric, rw.metrics.xgboost_metric):
+            with refusal(what="libraries hand a metric scores and labels", got=f"{name}, which reads …"):
+                adapter(name)

@@ -87,12 +87,12 @@ def _read(data: str, reading: Reading, bar: Steps, tables: Keywords) -> "Ranking
     """Read the data; --query and --document once named ids here, and name columns as everywhere."""
     try:
         return reading.data(data, bar, tables)
-    except ValueError as raised:
+    except check.InputError as raised:
         for option, instead in (("query", "--id"), ("document", "--show")):
             value = reading.arguments.get(option)
-            if value is not None and repr(value) in str(raised):
+            if value is not None and raised.got == repr(value):
                 what, hint = f"--{option} names the column of ids", f"for an id type {instead} {value}"
-                raise check.error(what, got=f"--{option} {value}", where=data, hint=hint) from None
+                raise check.error(what, got=f"--{option} {value}", where=check.shown(data), hint=hint) from None
         raise
 
 

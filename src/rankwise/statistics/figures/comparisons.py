@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _MOST_PANELS = 12
 _MEANS_BESIDE = 3  # panels of means in a row
 _LONGEST = 40  # letters of a system's name beside a panel
+_LONGEST_OF_PAIR = 27  # letters of each name above a panel
 _MOST_BARS = 60  # more than that touch each other
 _SHORT = {"fisher": "Fisher", "t": "t-test", "wilcoxon": "Wilcoxon", "corrected_t": "corrected t-test"}
 
@@ -116,7 +117,8 @@ def _draw_pair(
         details = f"{tables.interval(low, high, signed=True)}, p {p if p.startswith('<') else '= ' + p} "
         details += f"({_SHORT[comparison.test]}{adjusted})"
     panel.axhline(mean, color="black", linewidth=1.2, linestyle="--", label="mean")
-    panel.set_title(f"{system} − {against}", loc="left", fontweight="bold", pad=17)
+    names = " − ".join(tables.shortened(name, _LONGEST_OF_PAIR) for name in (system, against))
+    panel.set_title(names, loc="left", fontweight="bold", pad=17)
     place: Keywords = {"xycoords": "axes fraction", "xytext": (0, 5), "textcoords": "offset points"}
     panel.annotate(f"mean {tables.number(mean, signed=True)} {details}", (0, 1), **place, fontsize=8.5)
     wins, ties, losses = wins_ties_losses(values)
