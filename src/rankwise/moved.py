@@ -36,6 +36,7 @@ MODULES = {
     "rankwise.rankers.storage": "rankwise.models.storage",
     "rankwise.rankers.training.iterative": "rankwise.rankers.base",
     "rankwise.rankers.training.session": "rankwise.rankers.training.run",
+    "rankwise.statistics.tables": "rankwise.tables",
     "rankwise.ray": "rankwise.cluster.ray",
     "rankwise.spark": "rankwise.cluster.spark",
 }

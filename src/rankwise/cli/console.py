@@ -13,8 +13,8 @@ from rankwise import check
 from rankwise.progress import bar
 from rankwise.statistics import terminal_tables
 from rankwise.statistics.result import as_json
-from rankwise.statistics.tables import Table
 from rankwise.steps import Steps as Steps
+from rankwise.tables import Table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,7 +13,7 @@ from rankwise.cli import console, outputs
 from rankwise.cli.options import RUNNING
 from rankwise.evaluation import written_scores
 from rankwise.models import storage
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -22,9 +22,9 @@ from rankwise.metrics.gains import discounts
 from rankwise.objectives.noise import sample_rankings
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.judgements import judgements_of
-from rankwise.statistics.tables import Table
 from rankwise.statistics.titles import Titles
 from rankwise.stream import Stream
+from rankwise.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl

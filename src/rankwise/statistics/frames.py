@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rankwise.files import replacing
 from rankwise.statistics.result import as_json
-from rankwise.statistics.tables import NOTHING, Table, as_csv, number
+from rankwise.tables import NOTHING, Table, as_csv, number
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from rankwise import check
 from rankwise.arrays import Json
 from rankwise.files import replacing
-from rankwise.statistics.tables import Table, as_csv
+from rankwise.tables import Table, as_csv
 
 if TYPE_CHECKING:
     import polars as pl

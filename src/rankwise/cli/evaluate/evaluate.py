@@ -19,7 +19,7 @@ from rankwise.cli.options import But
 from rankwise.cli.running import Running
 from rankwise.evaluation import ranking_names
 from rankwise.statistics.frames import stacked
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl
