@@ -93,10 +93,10 @@ class RankingDataset:
     def __init__(
         self, features: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **optional: Unpack[NamedColumns]
     ) -> None:
-        if labels is None:
+        values: Keywords = {"labels": labels, **optional}
+        if values["labels"] is None:
             hint = "give documents that nobody judged label 0 and judged=0, as a table without labels has"
             raise check.error("labels must be one number per document", got="None", hint=hint)
-        values: Keywords = {"labels": labels, **optional}
         feature_names, categorical = values.pop("feature_names", None), values.pop("categorical", ())
         categories = values.pop("categories", None)
         for name in values:
