@@ -17,7 +17,6 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Ids, Offsets, read_only
 from rankwise.check.parameters import Within
 from rankwise.compiling import kernel
-from rankwise.data.leakage import suspects
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.err import cascade
 from rankwise.metrics.gains import NO_CUTOFF, discounts, longest, relevance_rule
@@ -233,6 +232,8 @@ def is_goal(name: str) -> bool:
     >>> [name for name in ("cat", "purchase", "is_clicked", "margin", "aspect_2") if is_goal(name)]
     ['purchase', 'is_clicked', 'margin']
     """
+    from rankwise.data.leakage import suspects  # which only these metrics ask, and few of them
+
     return bool(suspects([name])) or name.lower() in _GOALS
 
 
