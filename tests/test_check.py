@@ -143,3 +143,7 @@ def test_paths(tmp_path):
 def test_proportions():
     assert check.fractions((0.6, 0.4)) == (0.6, 0.4)
     refuses(lambda: check.fractions((0.6, 0.3)), what="the proportions of a split must add up to 1", got="(0.6, 0.3)…")
+
+
+def test_an_error_is_represented_by_its_sentence():
+    assert repr(check.error("wrong", got=3)) == "InputError('wrong: got 3.')"

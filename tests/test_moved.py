@@ -3,11 +3,12 @@
 import ast
 import importlib
 import inspect
+import pickle
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -231,3 +232,53 @@ def test_numbers_of_the_candidate_alone_keep_their_old_names():
     result = off_policy()
     with pytest.warns(DeprecationWarning, match=r"^OffPolicyComparison\.low is OffPolicyComparison\.alone\.low now"):
         assert result.low == result.alone.low  # type: ignore[attr-defined]
+
+
+def test_old_keywords_change_copies_parameters_and_parts_of_results():
+    old: Any = rw
+    evaluation, comparison = old.evaluate(SCORES, LISTS), old.compare(SYSTEMS, LISTS)
+    calls: dict[str, Callable[[], Any]] = {
+        "0.9": lambda: replace(evaluation, confidence=0.9).level,
+        "0.75": lambda: replace(comparison, alpha=0.25).level,
+        "0.5": lambda: old.compare(SYSTEMS, LISTS, alpha=np.float32(0.5)).level,
+        "kept": lambda: rw.AutoRanker().set_params(study="kept").checkpoint,
+        "set": lambda: Searching("set").checkpoint,
+    }
+    for expected, call in calls.items():
+        with pytest.warns(DeprecationWarning, match="now; the old") as caught:
+            assert str(call()) == expected
+        assert [one.filename for one in caught] == [__file__]
+    with pytest.raises(TypeError, match="takes callback= or watch=, its old name, and not both"):
+        fitted(watch=print, callback=print)
+
+
+class Searching(rw.AutoRanker):
+    def __init__(self, study=None):
+        super().__init__()
+        self.study = study
+
+
+def test_subclasses_of_results_take_their_old_keywords():
+    classes: list[Any] = [rw.results.CrossValidation, rw.results.PolicyEvaluation]
+    for cls in classes:
+        with (
+            pytest.warns(DeprecationWarning, match="is level= now"),
+            pytest.raises(TypeError, match="required keyword-only"),
+        ):
+            cls({"ap": [0.5]}, [1], confidence=0.5)
+
+
+def test_results_that_were_pickled_before_keep_their_level():
+    comparison = rw.compare(SYSTEMS, LISTS, level=0.9)
+    state = {name: value for name, value in vars(comparison).items() if name != "level"} | {"alpha": 0.1}
+    again = object.__new__(rw.Comparison)
+    again.__setstate__(state)  # type: ignore[attr-defined]
+    assert again.level == 0.9
+    assert repr(pickle.loads(pickle.dumps(again))) == repr(comparison)  # noqa: S301
+
+
+def test_an_import_of_an_old_name_warns_once():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        exec("from rankwise import judge", {})  # noqa: S102
+    assert len(caught) == 1

@@ -1,8 +1,10 @@
 """Declared parameters: what a signature says about them, and what values they take."""
 
 import inspect
+from dataclasses import replace
 from typing import Annotated
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 
@@ -173,3 +175,23 @@ def test_every_parameter_of_a_ranker_has_a_sentence(name):
         if one.default is not inspect.Parameter.empty:
             one.check(one.default)
         assert f"    {one.name}: " in str(inspect.getdoc(cls))
+
+
+def test_what_a_constructor_of_a_user_passes_on_is_checked():
+    class Small(_Ranker):
+        def __init__(self, leaves: "int" = 3, share=0.5, mine: float = 1.0):
+            super().__init__(leaves=leaves, rate=share, share=share)
+            self.mine = mine
+
+    check_declared(Small(mine=-1.0))
+    refuses(lambda: check_declared(Small(1)), what="leaves must be a whole number of at least 2", got="1")
+    refuses(lambda: check_declared(Small(share=-1.0)), what="rate must be a number in (0, inf)", got="-1.0")
+    refuses(lambda: check_declared(Small(share=2)), what="share must be a number in [0, 1]", got="2")
+
+
+def test_words_and_numbers_of_numpy_are_taken():
+    either = declared(lambda preset: None)["preset"]
+    either = replace(either, kind=str | int, limits=OneOf(("2020",)), noted=True)
+    assert either.check(np.str_("2020")) == "2020"
+    assert either.check(np.int64(2020)) == 2020
+    refuses(lambda: either.check(np.float64(0.5)), what="unknown preset", got="np.float64(0.5)")

@@ -32,7 +32,7 @@ import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import parts
 from rankwise.statistics.figures.drawing import COLOURS, figure
-from rankwise.statistics.tables import number
+from rankwise.tables import number
 
 FEATURE = 39  # the column of feature 40: the score of a language model, LMIR.JM, of the whole document
 MERITS = ("equal", "proportional")

@@ -28,8 +28,8 @@ from scipy import special
 import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import whole
+from rankwise import tables
 from rankwise.experiments.spec import find_spec
-from rankwise.statistics import tables
 from rankwise.statistics.significance import t_test
 
 Floats = NDArray[np.float64]

@@ -28,7 +28,7 @@ import numpy as np
 import rankwise as rw
 from rankwise.data.interactions.sources import read_interactions
 from rankwise.recommend.choice import Candidate, choose_recommender
-from rankwise.statistics.tables import Table, number
+from rankwise.tables import Table, number
 
 METRICS = ("ndcg@10", "recall@20")
 # name -> (model, settings): a factorization with its usual settings, and what other objectives and negatives do.

@@ -24,7 +24,7 @@ import numpy as np
 
 import rankwise as rw
 from rankwise.rankers.table import ranker_class
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 FEATURES, TREES = 136, 300
 Call = Callable[[np.ndarray], Any]

@@ -29,7 +29,7 @@ import orjson
 
 import rankwise as rw
 from benchmarks.speed.scoring import library_call
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 TURN, QUERIES = 200, 100
 NAMES = {"scorer": "model.scorer()", "library": "LightGBM's predict"}

@@ -14,7 +14,7 @@ from rankwise.models import model_card
 from rankwise.rankers import expressions, table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.sklearn import check_fitted
-from rankwise.statistics.tables import as_csv
+from rankwise.tables import as_csv
 
 if TYPE_CHECKING:
     from rankwise.statistics.comparison import Comparison

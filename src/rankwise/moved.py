@@ -26,6 +26,7 @@ MODULES = {
     "rankwise.objectives.lists": "rankwise.objectives.ragged",
     "rankwise.objectives.wrappers.on": "rankwise.objectives.wrappers.goal",
     "rankwise.rankers.contributions": "rankwise.models.contributions",
+    "rankwise.rankers.ensembles.oof": "rankwise.rankers.ensembles.out_of_fold",
     "rankwise.rankers.ensembles.weights": "rankwise.rankers.ensembles.blend_weights",
     "rankwise.rankers.model_card": "rankwise.models.model_card",
     "rankwise.rankers.nets.presets": "rankwise.models.nets.presets",
@@ -35,6 +36,7 @@ MODULES = {
     "rankwise.rankers.storage": "rankwise.models.storage",
     "rankwise.rankers.training.iterative": "rankwise.rankers.base",
     "rankwise.rankers.training.session": "rankwise.rankers.training.run",
+    "rankwise.statistics.tables": "rankwise.tables",
     "rankwise.ray": "rankwise.cluster.ray",
     "rankwise.spark": "rankwise.cluster.spark",
 }
@@ -97,7 +99,9 @@ WORDS: dict[str, dict[str, str]] = {
     "rw.recommend.FactorizationRanker.fit": {"measure": "eval_sets", "watch": "callback"},
     "rw.recommend.evaluate_interactions": {"confidence": "level"},
     "rw.rerank.Reranker.fit": {"watch": "callback"},
+    "rw.results.CrossValidation": {"confidence": "level"},
     "rw.results.JudgedEvaluation": {"confidence": "level"},
+    "rw.results.PolicyEvaluation": {"confidence": "level"},
     "rw.results.Reliability": {"confidence": "level"},
     "rw.results.Tuning": {"bag": "folds", "study": "checkpoint"},
     "rw.results.read_evaluation": {"confidence": "level"},
@@ -113,6 +117,7 @@ ATTRIBUTES = {
 """Class -> old attribute -> new attribute."""
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
+_INNER = ("rankwise", "dataclasses", "functools", "importlib", "_frozen_importlib", "_frozen_importlib_external")
 
 
 def renamed(public: str) -> Callable[[_Target], _Target]:
@@ -125,7 +130,10 @@ def renamed(public: str) -> Callable[[_Target], _Target]:
         for old, new in (words | ATTRIBUTES.get(public, {})).items():
             setattr(target, old, _attribute(target.__name__, old, new))
         if words:
-            setattr(target, "__init__", _taking(words, public, target.__init__))  # type: ignore[misc]  # noqa: B010
+            for method in ("__init__", "set_params"):
+                if hasattr(target, method):
+                    setattr(target, method, _taking(words, public, getattr(target, method)))
+            setattr(target, "__setstate__", _restoring(words))  # noqa: B010
         return target
 
     return decorate
@@ -139,7 +147,9 @@ def taken(public: str, others: Any, *values: Any) -> tuple[Any, ...]:
     found = list(values)
     for number, old in enumerate(WORDS[public]):
         if old in others:
-            found[number] = _new_value(public, old, others, 5)
+            if found[number] is not None:
+                raise _both(public, old)
+            found[number] = _new_value(public, old, others)
     return tuple(found)
 
 
@@ -149,7 +159,8 @@ def find(module: str, name: str) -> object:
     if old not in NAMES:
         raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules.get(module))
     new = NAMES[old]
-    _warn(f"{old} is {new} now; the old name goes with {ENDS}", 4)
+    if sys._getframe(2).f_code.co_name != "_handle_fromlist":  # which looks before ``from rankwise import`` does
+        _warn(f"{old} is {new} now; the old name goes with {ENDS}")
     space, _, name = new.removeprefix("rw.").rpartition(".")
     return getattr(importlib.import_module(f"rankwise.{space}"), name)
 
@@ -164,34 +175,58 @@ def _taking(words: dict[str, str], public: str, function: Callable[..., Any]) ->
     def call(*args: Any, **keywords: Any) -> Any:
         for old, new in words.items():
             if old in keywords:
-                if new in keywords:
-                    raise TypeError(f"{public} takes {new}= or {old}=, its old name, and not both")
-                keywords[new] = _new_value(public, old, keywords, 4)
+                if new in keywords and sys._getframe(1).f_globals["__name__"] != "dataclasses":  # replace has both
+                    raise _both(public, old)
+                keywords[new] = _new_value(public, old, keywords)
         return function(*args, **keywords)
 
     return call
 
 
-def _new_value(public: str, old: str, keywords: dict[str, Any], stacklevel: int) -> Any:
-    _warn(f"{old}= of {public} is {WORDS[public][old]}= now; the old keyword goes with {ENDS}", stacklevel)
+def _both(public: str, old: str) -> TypeError:
+    return TypeError(f"{public} takes {WORDS[public][old]}= or {old}=, its old name, and not both")
+
+
+def _restoring(words: dict[str, str]) -> Callable[..., None]:
+    def restore(self: object, state: dict[str, Any]) -> None:  # of a pickle that may be older than the new words
+        vars(self).update({words.get(name, name): _converted(name, value) for name, value in state.items()})
+
+    return restore
+
+
+def _new_value(public: str, old: str, keywords: dict[str, Any]) -> Any:
+    _warn(f"{old}= of {public} is {WORDS[public][old]}= now; the old keyword goes with {ENDS}")
     return _converted(old, keywords.pop(old))
 
 
 def _attribute(owner: str, old: str, new: str) -> property:
+    def warn() -> None:
+        _warn(f"{owner}.{old} is {owner}.{new} now; the old name goes with {ENDS}")
+
     def read(self: object) -> Any:
-        _warn(f"{owner}.{old} is {owner}.{new} now; the old name goes with {ENDS}", 3)
+        warn()
         return _converted(old, operator.attrgetter(new)(self))
 
-    return property(read)
+    def write(self: object, value: object) -> None:
+        warn()
+        setattr(self, new, _converted(old, value))
+
+    return property(read, write)
 
 
 def _converted(old: str, value: Any) -> Any:
     """Return the value under the other word: an alpha of 0.05 is a level of 0.95, and the other way round."""
-    return round(1.0 - value, 12) if old == "alpha" and isinstance(value, float) else value
+    return round(1.0 - float(value), 12) if old == "alpha" and hasattr(value, "__float__") else value
 
 
-def _warn(message: str, stacklevel: int) -> None:
-    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+def _warn(message: str) -> None:
+    """Warn of the line, outside of the package, that uses what has moved."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+        frame = frame.f_back
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    module = frame.f_globals.get("__name__", "sys")
+    warnings.warn_explicit(message, DeprecationWarning, frame.f_code.co_filename, frame.f_lineno, module, registry)
 
 
 class _Moved:
@@ -206,6 +241,6 @@ class _Moved:
 
     def exec_module(self, module: ModuleType) -> None:
         new = MODULES[module.__name__]
-        _warn(f"{module.__name__} is {new} now; the old name goes with {ENDS}", 3)
+        _warn(f"{module.__name__} is {new} now; the old name goes with {ENDS}")
         own = {name: value for name, value in vars(importlib.import_module(new)).items() if not name.startswith("__")}
         vars(module).update(own)

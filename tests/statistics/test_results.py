@@ -29,7 +29,7 @@ from rankwise.statistics.doctor.labels import DataFinding
 from rankwise.statistics.judged import JudgedEvaluation
 from rankwise.statistics.prediction_powered import JudgedMean
 from rankwise.statistics.result import Result, as_json
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 from tests import synthetic_results
 from tests.refusals import refusal, refuses
 

@@ -13,9 +13,8 @@ from itertools import permutations
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise import check
+from rankwise import check, tables
 from rankwise.experiments.comparisons import alpha, comparison, data_levels
-from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
 
 NOISE, SETTINGS = "noise", "settings"

@@ -31,7 +31,7 @@ class Row(NamedTuple):
         return Row(origin.number, self.rest) if isinstance(origin, Row) else f"{origin}{self.rest}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Message:
     """The parts of a sentence, which is built by ``str``. It is the argument of an error.
 
@@ -72,6 +72,9 @@ class Message:
         if self.where:
             text += f" at {self.where}" if self.got is not None else f": {self.where}"
         return text + self.end
+
+    def __repr__(self) -> str:
+        return repr(str(self))  # of an error, then, as if it had a text
 
     def __str__(self) -> str:
         problem = self.problem

@@ -140,7 +140,8 @@ class Parameter:
         if (value is None and self.optional) or not self.noted:
             return value
         if isinstance(limits, OneOf):
-            other_kind = not isinstance(value, str) and isinstance(value, get_args(self.kind))  # True of str | bool
+            own = value.item() if isinstance(value, np.generic) else value
+            other_kind = not isinstance(own, str) and isinstance(own, get_args(self.kind))  # True of str | bool
             known = other_kind or (isinstance(value, str) and value in limits.words)
             return value if known else choice(limits.what or self.name, value, limits.words)
         if self.kind is bool:
@@ -246,6 +247,16 @@ def searched(target: Callable[..., Any]) -> dict[str, str]:
 
 def check_declared(instance: Any) -> None:
     """Check the parameters of an instance by their declarations."""
-    for name, parameter in declared(instance.__class__).items():
-        if parameter.noted:
+    for name, parameter in _checked(instance.__class__).items():
+        if hasattr(instance, name):
             parameter.check(getattr(instance, name))
+
+
+@_cached
+def _checked(target: type) -> Mapping[str, Parameter]:
+    """Return the declared parameters of a class and of those that it inherits, which a user's constructor may pass."""
+    constructors = [target, *(base.__init__ for base in target.__mro__[1:] if "__init__" in vars(base))]  # type: ignore[misc]
+    found: dict[str, Parameter] = {}
+    for one in constructors:
+        found |= {name: it for name, it in declared(one).items() if it.noted and name not in found}
+    return types.MappingProxyType(found)

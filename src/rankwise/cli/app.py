@@ -13,7 +13,7 @@ from rankwise._version import __version__
 from rankwise.cli import clicks, console, data, experiments, judge, recommend, rerank
 from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate import evaluate, explain, interleave
-from rankwise.cli.train import auto, cross_validate, export, frontier, serve, train, tune
+from rankwise.cli.train import auto, cross_validate, frontier, serve, train, tune
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected error, 2 bad usage or bad input, 3 a check fails or an alarm, 4 cannot tell, "
@@ -136,7 +136,7 @@ _BEGIN, _TRAIN, _EVALUATE, _DATA = "Begin", "Train and use a ranker", "Evaluate 
 register(app, _BEGIN, experiments.demo)
 register(
     app, _TRAIN, train.train, cross_validate.cross_validate, train.predict, tune.tune, auto.auto, frontier.frontier,
-    export.export, serve.serve, export.objectives,
+    serve.export, serve.serve, serve.objectives,
 )  # fmt: skip
 register(app, _EVALUATE, evaluate.evaluate, evaluate.compare, explain.explain, interleave.interleave)
 register(app, "Experiments", experiments.reproduce, experiments.report)

@@ -13,7 +13,7 @@ from rankwise.data.columns import COLUMNS, is_text, roles
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
-    from rankwise.progress import Steps
+    from rankwise.steps import Steps
 
 _TEXTS = ("separator", "decimal", "thousands", *roles())
 """Arguments of reading that are words: names of columns, and marks."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rankwise import files
 from rankwise.cli import console
 from rankwise.statistics.result import as_json
-from rankwise.statistics.tables import Table, as_csv
+from rankwise.tables import Table, as_csv
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,8 +9,7 @@ from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
 from rankwise.cli import arguments, console, inputs
 from rankwise.cli.options import Only, of
 from rankwise.cli.running import Running
-from rankwise.statistics.result import write_frame
-from rankwise.statistics.tables import of_frame
+from rankwise.statistics.frames import of_frame, write_frame
 
 _SHOWN = 30  # rows on the screen, where no file is asked for
 

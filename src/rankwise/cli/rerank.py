@@ -11,7 +11,7 @@ from rankwise.cli.command import grouped
 from rankwise.cli.options import RUNNING, But, Only, of
 from rankwise.cli.running import Running
 from rankwise.evaluation import ranking_names, written_scores
-from rankwise.statistics.tables import stacked
+from rankwise.statistics.frames import stacked
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists

@@ -13,14 +13,14 @@ from rankwise.cli import console, outputs
 from rankwise.cli.options import RUNNING
 from rankwise.evaluation import written_scores
 from rankwise.models import storage
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rankwise.arrays import Array
     from rankwise.data.dataset import RankingDataset
-    from rankwise.progress import Steps
+    from rankwise.steps import Steps
 
 _GROUP = Option(group=RUNNING)
 Seed = Annotated[

@@ -20,7 +20,7 @@ from rankwise.data import remote
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
 from rankwise.models.schema import Schema
-from rankwise.statistics.tables import count
+from rankwise.tables import count
 
 _READING = "reading the data"
 

@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 from rankwise import check
-from rankwise.statistics.tables import count
+from rankwise.tables import count
 
 _MOST = 2**32  # XGBoost reads ids of queries as unsigned numbers of 32 bits
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Column, Ids, Json, row_blocks
 from rankwise.data.dataset import RankingDataset
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 _FEW_LABELS = 20
 _BINS = 10

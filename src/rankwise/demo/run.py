@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rankwise as rw
-from rankwise import check
+from rankwise import check, tables
 from rankwise._version import __version__
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.files import check_writable_folder, replacing
 from rankwise.models import storage
-from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import draw_means
 from rankwise.statistics.figures.drawing import BLUE, COLOURS, GREY, figure
 from rankwise.statistics.result import Result

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Array, Json
-from rankwise.statistics import tables
 from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:

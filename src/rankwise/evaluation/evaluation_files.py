@@ -11,7 +11,7 @@ import polars as pl
 
 from rankwise import check, files, moved
 from rankwise.statistics.evaluation import Evaluation, JudgedShare
-from rankwise.statistics.result import write_frame
+from rankwise.statistics.frames import write_frame
 
 FILE = "results.parquet"
 """What the file is called in a folder of results."""

@@ -7,14 +7,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Array, Ids, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features, shortened_value
 from rankwise.evaluation.systems import FeatureModel
 from rankwise.models.schema import in_from_frame, is_frame, lists_of
 from rankwise.sparse import dense
-from rankwise.statistics import tables
 from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:

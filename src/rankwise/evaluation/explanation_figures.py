@@ -3,10 +3,9 @@
 import textwrap
 from typing import TYPE_CHECKING
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Keywords
 from rankwise.evaluation.breakdown import digits_for, other_features, shortened_value
-from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas
 
 if TYPE_CHECKING:

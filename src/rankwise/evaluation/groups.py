@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankwise import tables
 from rankwise.arrays import Array, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.exposure import MERITS, GroupShares, group_shares
-from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.result import Result
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Array, Ids, Offsets, offsets_of
 from rankwise.data import leakage
 from rankwise.data.disk.mapped import DiskDataset
@@ -27,7 +27,7 @@ from rankwise.metrics.gains import longest
 from rankwise.metrics.judged import Judged
 from rankwise.metrics.precision import Hit, Precision, Recall
 from rankwise.models.schema import is_frame
-from rankwise.statistics import significance, tables
+from rankwise.statistics import significance
 from rankwise.statistics.judged import JudgedEvaluation
 from rankwise.statistics.prediction_powered import NO_DIFFERENCE, JudgedMean, prediction_powered
 from rankwise.statistics.sampled import discounted, sampled_difference

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Json, Keywords, offsets_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.groups import GroupExposure, GroupMoments, Moments
@@ -22,9 +22,9 @@ from rankwise.metrics.gains import discounts
 from rankwise.objectives.noise import sample_rankings
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.judgements import judgements_of
-from rankwise.statistics.tables import Table
 from rankwise.statistics.titles import Titles
 from rankwise.stream import Stream
+from rankwise.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,6 +36,7 @@ _APART = 1000.0  # scores whose order is certain, e^1000 to 1
 _AT_ONCE = 32  # rankings that are held in memory; a fixed number, so that draws do not depend on the data's size
 
 
+@moved.renamed("rw.results.PolicyEvaluation")
 @dataclass(frozen=True, eq=False, repr=False)
 class PolicyEvaluation(Evaluation):
     """The expected values of metrics on every query, and how much each document is seen, under random rankings.

@@ -14,7 +14,6 @@ from rankwise.evaluation import ranking_names
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.score_files import read_ranking
 from rankwise.metrics.base import Metric
-from rankwise.rankers.base import Ranker
 from rankwise.statistics.evaluation import Evaluation
 
 
@@ -22,7 +21,7 @@ def evaluate_files(
     rankings: Sequence[tuple[str, Path]],
     by: RankingDataset | pl.DataFrame,
     metrics: Sequence[Metric],
-    models: Mapping[Path, Ranker],
+    models: Mapping[Path, Any],
     *,
     all_topics: bool = False,
     step: Callable[[str], object] = lambda _: None,

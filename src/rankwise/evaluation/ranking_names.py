@@ -21,7 +21,7 @@ def named(pairs: Sequence[str]) -> dict[str, Path]:
 def ranking_file(pair: str) -> tuple[str, Path]:
     """Read one ``name=FILE``; the name of a bare FILE is empty.
 
-        >>> ranking_file("new=runs/b.txt"), ranking_file("runs/b.txt")
+    >>> ranking_file("new=runs/b.txt"), ranking_file("runs/b.txt")
     (('new', PosixPath('runs/b.txt')), ('', PosixPath('runs/b.txt')))
     """
     name, equals, path = pair.partition("=")

@@ -14,14 +14,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, threads
+from rankwise import check, tables, threads
 from rankwise.arrays import Keywords
 from rankwise.data import file_formats as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.polars import as_polars, checked_ids, without_nulls
 from rankwise.evaluation.systems import IrDataset, Run
 from rankwise.models.schema import is_frame
-from rankwise.statistics import tables
 
 # Blanks are those of C's isspace, as in trec_eval; naming them is also twice as fast as Unicode's.
 _BLANK, _WORD = r"[ \t\r\v\f]", r"[^ \t\r\v\f]+"

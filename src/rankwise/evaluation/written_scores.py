@@ -7,7 +7,7 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise.arrays import Array
-from rankwise.statistics.tables import as_csv
+from rankwise.tables import as_csv
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rankwise import tables
 from rankwise.arrays import Keywords
 from rankwise.evaluation.compare import compare
 from rankwise.experiments.running.protocols import POOLED
 from rankwise.experiments.schema import KEY
-from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:

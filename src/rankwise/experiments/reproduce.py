@@ -7,7 +7,7 @@ from typing import Any
 from rankwise.experiments.results import Results
 from rankwise.experiments.running.run import Report, run
 from rankwise.experiments.spec import Spec, find_spec, recipes
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 
 def reproduce(

@@ -16,7 +16,7 @@ from rankwise.experiments.running.store import Store
 from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, KEY, QUERIES, empty, stack_trials
 from rankwise.papers.claims import PUBLISHED, figures
 from rankwise.statistics.result import Result
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 DESCRIPTION = "experiment.json"
 """The file in a folder of results that says what was run and which files belong to it."""

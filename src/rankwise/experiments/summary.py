@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rankwise import tables
 from rankwise.arrays import Json
 from rankwise.experiments.comparisons import alpha, comparison, data_levels, letters_of, measured
 from rankwise.experiments.verdicts import MARGIN, Verdict, verdicts
-from rankwise.statistics import significance, tables
+from rankwise.statistics import significance
 from rankwise.statistics.titles import bounds_of
 
 if TYPE_CHECKING:

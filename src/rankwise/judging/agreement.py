@@ -13,14 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check, moved
+from rankwise import check, moved, tables
 from rankwise.arrays import Array
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Run
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as metric_of
 from rankwise.metrics.base import require_scored, weighted_mean
-from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import BLUE, canvas
 from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST, TTest, holm, t_test

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from rankwise import check, moved
+from rankwise import check, moved, tables
 from rankwise.arrays import Array, Json
 from rankwise.check.parameters import AtLeast, Option, Within
 from rankwise.clicks.logs.log import Log
@@ -20,7 +20,6 @@ from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import ranked, run_frame
 from rankwise.judging import anytime_test
 from rankwise.judging.interleave import METHODS, A, B, TwoLists, draw_coins, merge
-from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import BLUE, VERMILLION, canvas
 from rankwise.statistics.result import Result
 

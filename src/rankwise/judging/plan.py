@@ -9,14 +9,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Array
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.evaluation import judged
 from rankwise.evaluation.systems import Run
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.statistics import tables
 from rankwise.statistics.result import Result
 from rankwise.statistics.sampled import discounted, judge_errors
 from rankwise.stream import Stream, hashed_ids

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, moved, user_code
+from rankwise import check, moved, tables, user_code
 from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data import leakage
@@ -26,7 +26,6 @@ from rankwise.rankers.table import load
 from rankwise.rankers.training.resume import checkpoint_folder, fingerprint
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.settings import code_of
-from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.judgements import Digests, judgements_of
 from rankwise.statistics.titles import Titles
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 _FREE = ("progress", "checkpoint", "threads", "device")  # which make no other model
 
 
+@moved.renamed("rw.results.CrossValidation")
 @dataclass(frozen=True, eq=False, repr=False)
 class CrossValidation(Evaluation):
     """The values of all tested queries, each under the model of a fold that did not see it."""

@@ -9,14 +9,13 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.learning_curve import learning_curve
 from rankwise.models.schema import ModelInput, Schema
 from rankwise.rankers import fit_arguments
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
-from rankwise.statistics import tables
 from rankwise.statistics.diagnostics import Findings
 from rankwise.statistics.doctor import features, labels, parts
 from rankwise.statistics.doctor.labels import SUSPECT, DataFinding, NdcgRange

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, metrics, moved
+from rankwise import check, metrics, moved, tables
 from rankwise.arrays import Array, Json
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data import leakage
@@ -24,7 +24,6 @@ from rankwise.rankers import fit_arguments
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.training.constraints import reject
-from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.result import Result
 

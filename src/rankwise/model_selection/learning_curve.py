@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import softmax, stdtrit
 
-from rankwise import check, metrics
+from rankwise import check, metrics, tables
 from rankwise.arrays import Array
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import split
 from rankwise.model_selection.cross_validate import checked_ranker, trained
 from rankwise.progress import bar
-from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import BLUE, GREY, canvas
 from rankwise.statistics.result import Result
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check, moved, settings_files
+from rankwise import check, moved, settings_files, tables
 from rankwise._version import __version__
 from rankwise.arrays import Json, Keywords
 from rankwise.files import replacing
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.table import build_ranker, ranker_class
 from rankwise.rankers.trees import monotone
-from rankwise.statistics import tables
 from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Json
 from rankwise.models import storage
 from rankwise.models.schema import Schema
-from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 
 Evaluations = Evaluation | Mapping[str, Evaluation] | None

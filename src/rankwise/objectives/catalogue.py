@@ -14,7 +14,7 @@ from rankwise.arrays import Keywords
 from rankwise.objectives.function_objective import Adapted
 from rankwise.objectives.smooth.objectives import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 _REQUIRED = dataclasses.MISSING  # the default of an argument that has none
 INSIDE = "as inside"

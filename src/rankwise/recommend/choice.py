@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import polars as pl
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Json, Keywords
 from rankwise.data.interactions.interactions import Interactions
 from rankwise.evaluation.compare import compare
@@ -17,11 +17,10 @@ from rankwise.rankers.table import recommender_class
 from rankwise.recommend.base import RecommenderMixin
 from rankwise.recommend.evaluation import evaluate_interactions
 from rankwise.recommend.factorization.ranker import FULL_CATALOGUE
-from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.result import Result
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 AUTO = ("ease", "als", "knn", "popularity")
 """Tried by default: they learn in seconds and need no extra."""

@@ -18,7 +18,7 @@ from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.judgements import digests
-from rankwise.statistics.tables import count
+from rankwise.tables import count
 
 _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
 

@@ -14,7 +14,7 @@ from rankwise.recommend.base import RecommenderMixin
 from rankwise.recommend.choice import AUTO, WITH_VECTORS, RecommenderChoice, choose_recommender, hold_out_comparison
 from rankwise.statistics.comparison import Comparison
 from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from rankwise.files import replacing
 from rankwise.statistics.figures.drawing import figure
-from rankwise.statistics.tables import as_csv
+from rankwise.tables import as_csv
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-    from rankwise.statistics.tables import Table
+    from rankwise.tables import Table
 
 
 @dataclass(frozen=True, kw_only=True)

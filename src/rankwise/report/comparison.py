@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rankwise import tables
 from rankwise._version import __version__
 from rankwise.files import replacing
 from rankwise.report import html
 from rankwise.report.blocks import Plot
 from rankwise.report.rankings import packed_rankings
 from rankwise.report.summary import verdict
-from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison, Pair
 from rankwise.statistics.figures.comparisons import (
     chosen_pairs,

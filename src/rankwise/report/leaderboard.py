@@ -4,10 +4,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankwise import tables
 from rankwise.files import replacing
 from rankwise.report import html
 from rankwise.report.blocks import Plot
-from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION
 
 if TYPE_CHECKING:

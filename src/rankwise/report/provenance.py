@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rankwise import tables
 from rankwise._version import __version__
 from rankwise.arrays import Keywords
 from rankwise.report.html import definitions
 from rankwise.report.view import View
-from rankwise.statistics import tables
 
 _TOLD = ("title", "claim", "methods", "quick", "cost")
 _WORDS = {"command": "Command", "date": "Date", "machine": "Machine"}

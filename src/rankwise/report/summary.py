@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rankwise import tables
 from rankwise.experiments.effects import DRAWS
 from rankwise.experiments.summary import COVERED
 from rankwise.experiments.verdicts import counted, verdicts
 from rankwise.report.view import View
-from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
 from rankwise.statistics.verdict import Finding, gain, listed
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise._version import __version__
 from rankwise.arrays import Json
 from rankwise.models import storage
@@ -11,7 +11,6 @@ from rankwise.models.model_card import code, evaluated, join_sections, line, sec
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
-from rankwise.statistics import tables
 
 TAGS = ("sentence-transformers", "cross-encoder", "reranker", "rankwise")
 VALIDATION = "validation"

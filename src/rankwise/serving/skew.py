@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 import polars as pl
 
-from rankwise import check, moved
+from rankwise import check, moved, tables
 from rankwise.arrays import Array, Json, Offsets, comparable, index_of, rows_of
 from rankwise.check.parameters import Option, Within
 from rankwise.data.dataset import RankingDataset
@@ -16,7 +16,6 @@ from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import weighted_mean
 from rankwise.models.schema import ModelInput, Schema
 from rankwise.rankers import fit_arguments
-from rankwise.statistics import tables
 from rankwise.statistics.doctor.features import sample
 from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST, interval_of_mean

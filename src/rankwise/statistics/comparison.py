@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, hooks, moved
+from rankwise import check, hooks, moved, tables
 from rankwise.arrays import Ids, Json
 from rankwise.metrics.base import weighted_mean
-from rankwise.statistics import significance, tables
+from rankwise.statistics import significance
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, JudgedShare, varies
 from rankwise.statistics.result import Result
 from rankwise.statistics.titles import Titles, bounds_of, titles_of

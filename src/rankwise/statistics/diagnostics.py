@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 _MARKS = {"error": "✗", "warning": "!", "note": "·"}
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, moved, threads
+from rankwise import check, moved, tables, threads
 from rankwise.arrays import Ids, Json, read_only
 from rankwise.compiling import kernel
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
-from rankwise.statistics import significance, tables
+from rankwise.statistics import significance
 from rankwise.statistics.judgements import Digests, Judgements
 from rankwise.statistics.result import Result
 from rankwise.statistics.titles import Titles, bounds_of, canonical, find, titles_of

@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rankwise import moved
+from rankwise import moved, tables
 from rankwise.arrays import Json
-from rankwise.statistics import tables
 from rankwise.statistics.prediction_powered import JudgedMean
 from rankwise.statistics.result import Result
 

@@ -13,8 +13,8 @@ from rankwise.objectives.ragged import Derivatives
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.statistics.result import Result
-from rankwise.statistics.tables import Table
 from rankwise.stream import Stream
+from rankwise.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, moved
+from rankwise import check, moved, tables
 from rankwise.arrays import Array, Json
 from rankwise.data.columns import labels_of
-from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import BLUE, GREY, canvas
 from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from rankwise import check
 from rankwise.arrays import Json
 from rankwise.files import replacing
-from rankwise.statistics.tables import Table, as_csv
+from rankwise.tables import Table, as_csv
 
 if TYPE_CHECKING:
     import polars as pl
@@ -150,18 +150,6 @@ class Result:
             return _PAGE.format(title=html.escape(title), body=self.to_html())
         text: str = getattr(self, _TEXTS[ending])()
         return f"{text.rstrip()}\n"
-
-
-def write_frame(
-    frame: "pl.DataFrame", path: Path, *, force: bool = False, metadata: dict[str, str] | None = None
-) -> None:
-    """Write a frame as CSV, JSON or Parquet, which alone has room for ``metadata``."""
-    with replacing(path, force=force) as new:
-        if path.suffix.lower() == ".parquet":
-            frame.write_parquet(new, metadata=metadata)
-        else:
-            text = as_csv(frame) if path.suffix.lower() == ".csv" else as_json(frame.to_dicts())
-            new.write_text(text, encoding="utf-8")
 
 
 def as_json(value: object) -> str:

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from rankwise import check
-from rankwise.statistics import tables
-from rankwise.statistics.tables import Table
+from rankwise import check, tables
+from rankwise.tables import Table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,7 +18,8 @@ from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But
 from rankwise.cli.running import Running
 from rankwise.evaluation import ranking_names
-from rankwise.statistics.tables import Table, stacked
+from rankwise.statistics.frames import stacked
+from rankwise.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,12 +28,6 @@ if TYPE_CHECKING:
     from rankwise.metrics.base import Metric
     from rankwise.statistics.evaluation import Evaluation
     from rankwise.statistics.judged import JudgedEvaluation
-
-
-_OURS = (
-    " Gains are 2^y − 1, ties are averaged; for trec_eval's numbers write its names, such as ndcg_cut_10 and map, or "
-    "add --conventions trec_eval."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +70,9 @@ class Measuring:
     @cached_property
     def described_by(self) -> dict[str, list[str]]:
         """Library -> the metrics that follow its conventions, in full; of runs, and where the user names a library."""
-        from rankwise.metrics.conventions import convention_of
+        from rankwise.metrics.convention_notes import by_convention
 
-        described: dict[str, list[str]] = {}
-        for text, one in self.metrics.items() if self.conventions or self.qrels else ():
-            described.setdefault(self.conventions or convention_of(text), []).append(str(one))
-        return described
+        return by_convention(self.metrics, self.conventions) if self.conventions or self.qrels else {}
 
     @property
     def titles(self) -> list[str] | dict[str, str] | None:
@@ -95,12 +87,9 @@ class Measuring:
 
     def noted(self, table: Table) -> Table:
         """Add notes with the conventions that a table follows."""
-        notes = [
-            f"Conventions of {library}: {', '.join(dict.fromkeys(expressions))}."
-            for library, expressions in self.described_by.items()
-        ]
-        if self.conventions is None:
-            notes = [note + _OURS * note.startswith("Conventions of rankwise") for note in notes]
+        from rankwise.metrics.convention_notes import in_words
+
+        notes = [in_words(*pair, chosen=self.conventions is not None) for pair in self.described_by.items()]
         return replace(table, notes=(*table.notes, *notes))
 
     def described(self) -> Json:

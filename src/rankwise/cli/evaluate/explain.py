@@ -10,7 +10,7 @@ from rankwise.cli import arguments, console, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import Only
 from rankwise.cli.running import Running
-from rankwise.progress import Steps
+from rankwise.steps import Steps
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 from scipy import special
 
+from rankwise import tables
 from rankwise.arrays import Array, Json
 from rankwise.clicks.logs import findings
 from rankwise.clicks.logs.findings import LogFinding
 from rankwise.clicks.logs.position_pairs import Exchanges
-from rankwise.statistics import tables
 from rankwise.statistics.diagnostics import Findings
 from rankwise.statistics.figures.drawing import COLOURS, DASHES, canvas, light_grid
 from rankwise.statistics.result import Result

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise import tables
 from rankwise.arrays import Array
 from rankwise.clicks.logs.position_pairs import Exchanges, Gap
 from rankwise.clicks.logs.robots import robots
-from rankwise.statistics import tables
 from rankwise.statistics.diagnostics import Diagnostic
 
 if TYPE_CHECKING:

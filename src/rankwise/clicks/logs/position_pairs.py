@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Array
 from rankwise.compiling import kernel
-from rankwise.statistics import tables
 
 if TYPE_CHECKING:
     from rankwise.clicks.logs.log import Log

@@ -18,7 +18,7 @@ from rankwise.clicks.logs.days import day, instant
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.reading import LAST_POSITION, LogRows, add_up, left_out, naming_files
 from rankwise.data.file_formats import read_lines, without_repeats
-from rankwise.statistics.tables import count
+from rankwise.tables import count
 
 _DOCUMENT, _POSITION = "event_attributes.object.object_id", "event_attributes.position.ordinal"
 _HITS = "query_response_hit_ids"

@@ -14,7 +14,7 @@ from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.position_pairs import Exchanges
 from rankwise.clicks.models.model import NAMES, ClickModel, contexts_of, sessions_of
 from rankwise.compiling import kernel
-from rankwise.statistics.tables import count, spans
+from rankwise.tables import count, spans
 
 _BLOCKS = 128  # of pairs; each has sums of its own, so that they do not depend on threads
 

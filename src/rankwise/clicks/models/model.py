@@ -11,7 +11,7 @@ from rankwise.arrays import Array, Column, Offsets
 from rankwise.clicks.logs.log import Log, Sessions, named_pairs
 from rankwise.compiling import kernel
 from rankwise.statistics.result import Result
-from rankwise.statistics.tables import Table, count, number, spans
+from rankwise.tables import Table, count, number, spans
 
 NAMES = {
     "pbm": "position-based model",

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Array, comparable
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.estimators import Estimated, LogCandidates, RankRange
@@ -17,7 +17,6 @@ from rankwise.clicks.positions.check import BiasCheck
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored
 from rankwise.rankers.base import Ranker
-from rankwise.statistics import tables
 from rankwise.statistics.significance import FEWEST, TTest
 
 Outcome = Literal["holds", "fails", "not checked"]

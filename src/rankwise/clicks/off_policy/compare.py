@@ -11,7 +11,7 @@ from typing import Annotated, cast
 import numpy as np
 import polars as pl
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Array, Column, Keywords, Offsets, index_of, offsets_of, rows_of
 from rankwise.check.parameters import AtLeast, Option, Unset, Within
 from rankwise.clicks.logs.log import Log, named_pairs
@@ -37,7 +37,6 @@ from rankwise.data.tables.polars import as_polars
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.rankers.ensembles.blend_weights import score_deviation
-from rankwise.statistics import tables
 from rankwise.statistics.significance import TTest, t_test
 
 ESTIMATORS = ("position", "item-position", "cascade")

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
-from rankwise import moved
+from rankwise import moved, tables
 from rankwise.arrays import Json
 from rankwise.clicks.off_policy.assumptions import Assumption
 from rankwise.clicks.off_policy.estimators import Estimated
 from rankwise.clicks.positions.check import BiasCheck
-from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas
 from rankwise.statistics.result import Result
 from rankwise.statistics.significance import times_as_many

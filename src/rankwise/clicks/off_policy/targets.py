@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Array, Keywords, comparable, index_of, read_only, rows_of
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.clicks.logs.log import Log
@@ -19,7 +19,6 @@ from rankwise.clicks.regression import cross_fitted
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.statistics import tables
 from rankwise.statistics.result import Result
 from rankwise.stream import Stream
 

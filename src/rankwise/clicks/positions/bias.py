@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, settings_files
+from rankwise import check, settings_files, tables
 from rankwise.arrays import Array, Json, Keywords, read_only
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.positions.check import BiasCheck, check_bias
-from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import BLUE, COLOURS, DASHES, GREY, VERMILLION, canvas
 from rankwise.statistics.result import Result, plain
 

@@ -8,12 +8,11 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Array, Keywords
 from rankwise.clicks.logs.log import KEYS, Log
 from rankwise.clicks.positions.allpairs import Numbers, sums_by
 from rankwise.clicks.positions.confounding import confounding, items_by_period
-from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import COLOURS, GREY, canvas
 from rankwise.statistics.result import Result
 from rankwise.statistics.significance import RESAMPLED

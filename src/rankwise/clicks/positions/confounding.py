@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from rankwise import tables
 from rankwise.arrays import Array
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.positions.allpairs import Numbers, PositionSwaps, sums_by
-from rankwise.statistics import tables
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

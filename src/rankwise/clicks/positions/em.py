@@ -18,13 +18,12 @@ from scipy import sparse
 from scipy.optimize import minimize, root
 from scipy.special import expit, logit, xlog1py, xlogy
 
-from rankwise import check
+from rankwise import check, tables
 from rankwise.arrays import Array, Keywords
 from rankwise.clicks import regression
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.positions.allpairs import LBFGS, PositionCounts, groups_of, poisson_counts, sums_by
 from rankwise.data.dataset import RankingDataset
-from rankwise.statistics import tables
 from rankwise.stream import Stream
 
 _AGREEMENT = 0.02  # between curves that are the same, on the log scale

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import numpy as np
 from scipy.stats import t as student
 
-from rankwise import check, moved
+from rankwise import check, moved, tables
 from rankwise.arrays import Array, Keywords, read_only
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.clicks.logs.log import Log
@@ -16,7 +16,6 @@ from rankwise.clicks.positions.bias import Bias
 from rankwise.clicks.positions.confounding import items_by_period
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
-from rankwise.statistics import tables
 from rankwise.statistics.significance import RESAMPLED
 from rankwise.stream import Stream
 

@@ -9,7 +9,7 @@ from typing import Any
 from rankwise import check
 from rankwise.data.catalog.download import Archive
 from rankwise.data.catalog.entry import PARTS, CatalogEntry
-from rankwise.statistics.tables import Table
+from rankwise.tables import Table
 
 _LETOR_PAGE = "Microsoft Research, project page 'LETOR: Learning to Rank for Information Retrieval'"
 _MSLR_PAGE = (

@@ -68,7 +68,7 @@ def with_titles(
     if path is None:
         if title is None:
             return table
-        hint = "name the table of titles: `set title_file=…`"
+        hint = "name the table of titles as well"
         raise check.error("a column of titles needs a table of titles", got=repr(title), hint=hint)
     called = titles_of(table["item"].to_numpy(), read_titles(path, title=title))
     if called.null_count() == len(called):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise import check
-from rankwise.statistics.tables import duration
+from rankwise.tables import duration
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -76,7 +76,8 @@ def _picture(spec: "Spec", progress: "Progress") -> "Group":
     from rich.table import Table as Grid
     from rich.text import Text
 
-    from rankwise.statistics import significance, tables
+    from rankwise import tables
+    from rankwise.statistics import significance
     from rankwise.statistics.titles import bounds_of
 
     grid = Grid(box=None, pad_edge=False, header_style="dim")

@@ -46,7 +46,9 @@ class Budget:
         if minutes == 0:
             hint = "`set minutes=None|use --minutes inf` for no limit"
             raise check.error("minutes must be above 0", got=str(minutes), hint=hint)
-        self.seconds = math.inf if minutes is None else 60.0 * minutes
+        self.seconds = (
+            math.inf if minutes is None else 60.0 * check.number("minutes", minutes, least=0.0, open_ends=True)
+        )
         self.began, self.before = clock(), spent
         self.blends = 0.0
         """Seconds that are reserved for blends."""

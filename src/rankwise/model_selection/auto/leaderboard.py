@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankwise import tables
 from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.auto.choice import RankerCandidate, differences, gap
 from rankwise.rankers.base import Ranker
-from rankwise.statistics import tables
 from rankwise.statistics.result import Result
 from rankwise.statistics.significance import wins_ties_losses
 

@@ -167,7 +167,7 @@ class AutoRanker(DelegatingRanker):
             valid = fit_arguments.with_eval_set(valid, self, others)
         budget = Budget(self.minutes)
         check_declared(self)
-        metric, seed = find_metric(self.metric), self.seed
+        metric, seed, folds = find_metric(self.metric), int(self.seed), int(self.folds)  # not NumPy's
         exponential = {getattr(metric, "label", None)}  # of most recipes in the portfolio
         if self.recipes is not None:
             exponential = set().union(*map(exponential_labels, self._own()))
@@ -178,7 +178,7 @@ class AutoRanker(DelegatingRanker):
             goal = str(metric)  # of rewards, where documents have them
         fit_arguments.reject_start(data, self)
         recipes, notes = self._recipes(data, getattr(metric, "label", None))
-        identity = store.identity(data, recipes, metric, folds=self.folds, seed=seed)
+        identity = store.identity(data, recipes, metric, folds=folds, seed=seed)
         runs = self._runs(recipes := recipes[: self.max_recipes])
         if len(runs) > 1 and self.constraints is None:
             for number, one in enumerate(recipes, 1):

@@ -18,8 +18,8 @@ from rankwise.evaluation.systems import IrDataset, Run
 from rankwise.evaluation.trec import qrels_frame, ranked, run_frame
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.texts import TextSource, read_texts
-from rankwise.statistics.tables import count
 from rankwise.stream import Stream
+from rankwise.tables import count
 
 _SUFFIXES = ("", ".gz", ".zst")
 _COLUMNS = ("query-id", "corpus-id", "score")

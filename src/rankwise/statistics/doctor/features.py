@@ -14,7 +14,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.sparse import dense
 from rankwise.statistics.doctor import labels
 from rankwise.statistics.doctor.labels import FEWEST, LEAK, SUSPECT, DataFinding, NdcgRange
-from rankwise.statistics.tables import count
+from rankwise.tables import count
 
 _SAMPLE = 20_000  # documents by which features are judged in every training
 _FEWEST_TRAINED = 50  # queries: smaller data are examples and tests

@@ -10,7 +10,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.metrics.dcg import NDCG
 from rankwise.statistics.diagnostics import Diagnostic
-from rankwise.statistics.tables import count
+from rankwise.tables import count
 
 FEWEST = 20
 """Queries from which on an order is compared with the labels: in fewer they may agree by chance."""

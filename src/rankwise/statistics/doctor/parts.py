@@ -11,7 +11,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.summary import ranges
 from rankwise.statistics.doctor.features import named
 from rankwise.statistics.doctor.labels import DataFinding
-from rankwise.statistics.tables import count
+from rankwise.tables import count
 
 Parts = Mapping[str, RankingDataset]
 """Name -> data: training data first; all with the same columns and categories."""

@@ -8,8 +8,8 @@ import html
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -282,34 +282,6 @@ class Table:
         notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
         title = f"<h4>{html.escape(self.title.strip())}</h4>" if self.title else ""
         return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
-
-
-def stacked(tables: Mapping[str, Table]) -> Table:
-    """Join the tables of rankings by name, one below the other."""
-    first = max(tables.values(), key=lambda table: len(table.header))
-    if len(tables) == 1:
-        return first
-    rows = tuple(
-        (name, *row, *[NOTHING] * (len(first.header) - len(row)))
-        for name, table in tables.items()
-        for row in table.rows
-    )
-    notes = first.notes
-    if any(table.notes != notes for table in tables.values()):
-        notes = tuple(f"{name}: {note}" for name, table in tables.items() for note in table.notes)
-    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align, notes=notes)
-
-
-def of_frame(frame: "pl.DataFrame", most: int, rest: str) -> Table:
-    """Return a table of the first rows of a frame; ``rest`` is where the others are."""
-
-    def text(cell: object) -> str:
-        return number(cell) if isinstance(cell, float) else NOTHING if cell is None else str(cell)
-
-    rows = tuple(tuple(map(text, row)) for row in frame[:most].rows())
-    notes = (f"… and {len(frame) - most:,} rows more; {rest}",) if len(frame) > most else ()
-    align = "".join("l" if kind.is_nested() or not kind.is_numeric() else "r" for kind in frame.dtypes)
-    return Table(header=tuple(frame.columns), rows=rows, align=align, notes=notes)
 
 
 def shortened(text: str, most: int = 24) -> str:
