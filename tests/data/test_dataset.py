@@ -60,6 +60,7 @@ REFUSED: list[tuple[dict, str]] = [
     ({"offsets": [0, 4, 3, 6]}, "every query needs at least one document: got -1 documents at query number 1"),
     ({"labels": [0, 1]}, r"labels must be one number per document: got shape \(2,\) of int64 for 6 documents"),
     ({"labels": list("abcdef")}, "labels must be one number per document.*<U1"),
+    ({"labels": None}, "labels must be one number per document: got None. Hint: give documents that nobody judged"),
     (
         changed(4, np.nan),
         r"labels must be finite: got nan at row 4 \(query 'c'\). Hint: give every document a grade of 0",

@@ -59,7 +59,8 @@ def waterfall_figure(part: "Breakdown", *, top: int) -> "Figure":
         at = part.start
         for y, amount in zip(rows, amounts, strict=True):
             panel.barh(y, amount, 0.72, left=at, color=BLUE if amount > 0 else VERMILLION, linewidth=0)
-            panel.plot([at + amount] * 2, [y - 0.36, y + 1.36], color="#777777", linewidth=0.7)
+            below = y + (1.36 if y < len(names) else 1.0)  # to the end of the next bar, or to the mark of the end
+            panel.plot([at + amount] * 2, [y - 0.36, below], color="#777777", linewidth=0.7)
             _write(panel, max(at, at + amount), y, tables.number(amount, digits, signed=True))
             at += amount
         for y, value in ((0, part.start), (len(names) + 1, part.end)):

@@ -232,7 +232,7 @@ def is_goal(name: str) -> bool:
     >>> [name for name in ("cat", "purchase", "is_clicked", "margin", "aspect_2") if is_goal(name)]
     ['purchase', 'is_clicked', 'margin']
     """
-    from rankwise.data.leakage import suspects
+    from rankwise.data.leakage import suspects  # which only these metrics ask, and few of them
 
     return bool(suspects([name])) or name.lower() in _GOALS
 
