@@ -18,7 +18,7 @@ _MODULE = re.compile(r"\bbenchmarks\.((?:speed|quality|pages)(?:\.\w+)+)")
 _COMMAND = re.compile(r"python -m benchmarks\.([\w.]+)([^`\n#]*)")
 _HEADING = re.compile(r"(?m)^#+ ")
 _FIGURE = re.compile(r"(?m)^\|.*\b0\.\d{4,}\b.*\|$|^\|.*[ (+−-]\.\d{4,}\b.*\|$")
-_NAMED = re.compile(r"\bbenchmarks\.\w+\.\w+\b|\brankwise (?:reproduce|report)\b")
+_NAMED = re.compile(r"\bbenchmarks\.\w+\.\w+\b|\btests\.generate\b|\brankwise (?:reproduce|report)\b")
 
 
 def named(path: Path) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from rankwise.check.parameters import Within, declared
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
+_NONE = inspect.Signature.empty
 _WRAPPER = textwrap.TextWrapper(116, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
 
 
@@ -51,12 +52,40 @@ def documented(target: _Target) -> _Target:
         about, prompt, examples = text.partition(">>> ")
         text = f"{about.rstrip()}\n\n{section}\n\n{prompt}{examples}".rstrip()
     target.__doc__ = text
-    function: Any = vars(target).get("__init__") if isinstance(target, type) else target
-    if function is not None:
-        signature = inspect.signature(function)
-        types_alone = [one.replace(annotation=plain(one.annotation)) for one in signature.parameters.values()]
-        function.__signature__ = signature.replace(parameters=types_alone)
+    if not isinstance(target, type):
+        return plain_signature(target)
+    if "__init__" in vars(target):
+        plain_signature(vars(target)["__init__"])
     return target
+
+
+def plain_signature(function: _Target) -> _Target:
+    """Let the signature of a function, as ``help`` shows it, have the types of its parameters without notes."""
+    vars(function)["__signature__"] = _plain(inspect.signature(function))
+    return function
+
+
+class PlainSignature:
+    """``__signature__ = PlainSignature()`` of a class: its signature and those of subclasses show plain types.
+
+    >>> class Metric:
+    ...     __signature__ = PlainSignature()
+    ...     def __init__(self, cutoff: Annotated[int, "The last rank."] = 10): ...
+    >>> inspect.signature(Metric)
+    <Signature (cutoff: int = 10)>
+    """
+
+    def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature:
+        """Return the signature of a class; an instance has that of its call."""
+        if instance is not None:
+            raise AttributeError("__signature__")
+        signature = _plain(inspect.signature(owner.__init__))
+        return signature.replace(parameters=[*signature.parameters.values()][1:], return_annotation=_NONE)
+
+
+def _plain(signature: inspect.Signature) -> inspect.Signature:
+    types_alone = [one.replace(annotation=plain(one.annotation)) for one in signature.parameters.values()]
+    return signature.replace(parameters=types_alone)
 
 
 def plain(annotation: Any) -> Any:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Keywords, offsets_of, rows_of
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.compiling import kernel
 from rankwise.data import columns
@@ -14,6 +15,7 @@ from rankwise.data.splits import Data
 from rankwise.stream import uniform
 
 
+@plain_signature
 def thin(
     data: Data,
     *,

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from rankwise import check, settings_files, user_code
 from rankwise.arrays import Json, Keywords
+from rankwise.check.docstrings import PlainSignature
 from rankwise.check.parameters import AtLeast, OneOf, Within, declared
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS
 from rankwise.experiments.spec_types import checked, method
@@ -37,6 +38,7 @@ class Spec:
     Every field is a key of the TOML file.
     """
 
+    __signature__: ClassVar[object] = PlainSignature()
     name: str
     title: str = ""
     paper: str = ""

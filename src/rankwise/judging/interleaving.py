@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check, moved, tables
 from rankwise.arrays import Array, Json
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option, Within
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.reading import Source, open_log, typed_columns
@@ -137,6 +138,7 @@ class Interleaving(Result):
 
 
 @moved.renamed("rw.judging.interleaving")
+@plain_signature
 def interleaving(
     log: Source | Log,
     a: Rankings | None = None,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankwise import check, tables
 from rankwise.arrays import Array
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.evaluation import judged
 from rankwise.evaluation.systems import Run
@@ -64,6 +65,7 @@ class Plan(Result):
         )
 
 
+@plain_signature
 def plan(
     systems: Mapping[str, Run],
     *,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, grammar, registry
 from rankwise.arrays import Array, Column, Keywords, Offsets, read_only, rows_of
+from rankwise.check.docstrings import PlainSignature
 from rankwise.check.parameters import AtLeast, OneOf, Within, check_declared
 from rankwise.data import columns as table
 from rankwise.data.dataset import RankingDataset
@@ -159,6 +160,7 @@ class RankMetric(Metric):
     A document with a score of −inf was not retrieved: it has no rank, but its label counts in totals and in the ideal.
     """
 
+    __signature__: ClassVar[object] = PlainSignature()
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     of_every_query: ClassVar[bool] = False
     """Whether it is defined for queries without relevant documents too; ``empty`` cannot be set then."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise import check, moved, tables, user_code
 from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -101,6 +102,7 @@ class CrossValidation(Evaluation):
 
 
 @moved.renamed("rw.cross_validate")
+@plain_signature
 def cross_validate(
     ranker: object,
     data: RankingDataset | None = None,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise import check, metrics, moved, tables
 from rankwise.arrays import Array, Json
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -146,6 +147,7 @@ class Frontier(Result):
 
 
 @moved.renamed("rw.frontier")
+@plain_signature
 def frontier(
     ranker: object,
     train: RankingDataset,

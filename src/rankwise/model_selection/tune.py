@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from rankwise import caches, check, moved
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import Above, AtLeast, Option, Unset
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -35,6 +36,7 @@ _ROUNDS = 10  # between reports, at the middle of the searched learning rates
 
 
 @moved.renamed("rw.tune")
+@plain_signature
 def tune(
     train: RankingDataset,
     valid: RankingDataset | None = None,

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check, grammar
 from rankwise.arrays import Array
+from rankwise.check.docstrings import PlainSignature
 from rankwise.data.columns import flat
 from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.ragged import Derivatives, Values
@@ -37,6 +38,7 @@ class Objective(ABC):
     ``0.7 * XENDCG() + 0.3 * ApproxNDCG()``.
     """
 
+    __signature__: ClassVar[object] = PlainSignature()
     name: ClassVar[str] = ""
     """Its name in expressions."""
     paper: ClassVar[str] = ""

@@ -8,6 +8,7 @@ import polars as pl
 
 from rankwise import check, moved, tables
 from rankwise.arrays import Array, Json, Offsets, comparable, index_of, rows_of
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import Option, Within
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored, scores_of
@@ -72,6 +73,7 @@ class FeatureComparison(Result):
 
 
 @moved.renamed("rw.data.compare_features")
+@plain_signature
 def compare_features(
     train: ModelInput,
     served: ModelInput,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, moved
 from rankwise.arrays import offsets_of
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.clicks.models.users import Shown, UserOptions, Users, named_rankers, show
 from rankwise.data import columns
@@ -45,6 +46,7 @@ class ClickLog(RankingDataset):
 
 
 @moved.renamed("rw.clicks.simulate_clicks")
+@plain_signature
 def simulate_clicks(
     data: RankingDataset,
     *,

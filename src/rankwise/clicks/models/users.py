@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol, TypedDict
+from typing import Annotated, ClassVar, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Array, offsets_of, read_only
+from rankwise.check.docstrings import PlainSignature
 from rankwise.check.parameters import Option
 from rankwise.clicks.logs.sessions import Sessions
 from rankwise.compiling import kernel
@@ -62,6 +63,7 @@ class Users:
     (array([0.05, 0.95, 0.05]), array([0.93]))
     """
 
+    __signature__: ClassVar[object] = PlainSignature()
     model: str = "position"
     probabilities: Annotated[
         Sequence[float], "Probability of a click on a seen document of grade 0, 1, ….", Option(metavar="NUMBERS")

@@ -13,6 +13,7 @@ import polars as pl
 
 from rankwise import check, tables
 from rankwise.arrays import Array, Column, Keywords, Offsets, index_of, offsets_of, rows_of
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option, Unset, Within
 from rankwise.clicks.logs.log import Log, named_pairs
 from rankwise.clicks.logs.reading import open_log
@@ -45,6 +46,7 @@ _PREDICTED = 0.05  # of production's exposure: what may rest on predictions that
 _Estimator = Callable[..., Estimated]
 
 
+@plain_signature
 def compare(
     systems: Mapping[str, Scored],
     log: Log,

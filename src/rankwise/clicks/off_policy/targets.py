@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankwise import check, tables
 from rankwise.arrays import Array, Keywords, comparable, index_of, read_only, rows_of
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
@@ -226,6 +227,7 @@ def estimates(
     )
 
 
+@plain_signature
 def targets(
     log: Log,
     features: RankingDataset | Table,

@@ -7,6 +7,7 @@ from scipy.stats import t as student
 
 from rankwise import check, moved, tables
 from rankwise.arrays import Array, Keywords, read_only
+from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.position_pairs import Gap
@@ -38,6 +39,7 @@ _SURELY = 3.0  # standard errors
 
 
 @moved.renamed("rw.clicks.propensities")
+@plain_signature
 def propensities(
     log: Log,
     method: Annotated[
