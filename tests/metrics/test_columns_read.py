@@ -186,3 +186,12 @@ def test_a_name_in_the_place_of_a_tuple_of_names_is_refused():
 
     with refusal(what="reads of a metric must be a tuple of names", got="'positions'", hint='write reads = ("pos…'):
         rw.metric(Cost())
+
+
+def test_a_call_of_its_own_is_refused():
+    """Measurements call ``values``, and would pass it by."""
+    with refusal(what="a metric is measured by its method values", got="Louder.__call__", hint="define values…"):
+
+        class Louder(rw.metrics.NDCG):
+            def __call__(self, *arguments: Any, **columns: Any) -> Any:
+                return 2 * super().__call__(*arguments, **columns)

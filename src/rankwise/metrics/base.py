@@ -103,6 +103,13 @@ class Metric(ABC):
     source: ClassVar[str] = ""
     """How data get the columns that it reads: the hint of an error."""
 
+    def __init_subclass__(cls, **others: Any) -> None:
+        """Refuse a class whose own ``__call__`` would be passed by: measurements call :meth:`values`."""
+        super().__init_subclass__(**others)
+        if "__call__" in vars(cls):
+            hint = "define values(self, scores, labels, offsets) instead"
+            raise check.error("a metric is measured by its method values", got=f"{cls.__name__}.__call__", hint=hint)
+
     def __call__(
         self,
         scores: ArrayLike,
