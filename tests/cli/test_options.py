@@ -174,6 +174,8 @@ GONE = [
     ("evaluate a.txt s.txt --confidence 0.9", "evaluate a.txt s.txt --level 0.9"),
     ("compare a.txt s.txt --alpha 0.1", "compare a.txt s.txt --level 0.9"),
     ("compare a.txt s.txt --alpha=0.01 --test t", "compare a.txt s.txt --level=0.99 --paired-test t"),
+    ("compare a.txt s.txt --alpha low", "compare a.txt s.txt --level low"),
+    ("train a.txt --import rankwise --folds 5 -o m", "cross-validate a.txt -o m --import rankwise --folds 5"),
     ("clicks compare l f a b --confidence 0.9 --ranker arm", "clicks compare l f a b --level 0.9 --system arm"),
     ("clicks train l f --model plrank --ranker arm", "clicks train l f --ranker plrank --system arm"),
     ("data clicks a.txt --model cascade --ranker s.txt", "data clicks a.txt --click-model cascade --scores s.txt"),
@@ -188,7 +190,7 @@ def test_an_option_that_is_gone_says_what_to_type(line: str, instead: str):
     assert f"is gone. Hint: type rankwise {instead}" in refused(*shlex.split(line))
     words = shlex.split(instead)
     command = COMMANDS.get(" ".join(words[:2])) or COMMANDS[words[0]]
-    known = {word for one in command.params for word in one.opts}
+    known = {"--import", *(word for one in command.params for word in one.opts)}
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
 
 
@@ -201,8 +203,8 @@ def test_a_line_to_type_does_what_the_old_one_did(data: rw.RankingDataset):
 
 def test_an_id_where_a_column_belongs_says_what_to_type(data: rw.RankingDataset):
     rw.LightGBMRanker(rounds=2, threads=1, min_documents=2).fit(data).save("model")
-    for option, instead in (("--query", "--id"), ("--document", "--show")):
-        said = refused(
-            "explain", "model", "all.parquet", option, "77", *(("--id", "0") if option == "--document" else ())
-        )
-        assert f"for an id type {instead} 77" in said
+    rw.write_data(data, "all.txt")
+    for file in ("all.parquet", "all.txt"):
+        for option, instead in (("--query", "--id"), ("--document", "--show")):
+            said = refused("explain", "model", file, option, "77", *(("--id", "0") if option == "--document" else ()))
+            assert f"for an id type {instead} 77" in said

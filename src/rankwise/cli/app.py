@@ -88,15 +88,15 @@ def _version(requested: bool) -> None:
 
 HELP = """Learning to rank: make and read data, train and tune rankers, evaluate and compare them.
 
-rankwise demo                                          begin here
-rankwise data info train.txt                           what is in a file?
-rankwise train train.txt --valid valid.txt -o model    train a ranker
-rankwise evaluate test.txt model                       how good is it?
-rankwise compare test.txt old=a.txt new=model          better, or luck?
-rankwise explain model test.txt --id 7                 why this order?
-rankwise reproduce --list                              the papers' experiments
+rankwise demo                                        begin here
+rankwise data info train.txt                         what is in a file?
+rankwise train train.txt --valid valid.txt -o model  train a ranker
+rankwise evaluate test.txt model                     how good is it?
+rankwise compare test.txt old=a.txt new=model        better, or luck?
+rankwise explain model test.txt --id 7               why this order?
+rankwise reproduce --list                            papers' experiments
 
-rankwise COMMAND --help says more about each, with examples."""
+'rankwise COMMAND --help' says more about each, with examples."""
 
 app = typer.Typer(
     cls=Commands,

@@ -42,13 +42,19 @@ def _renamed(words: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
     before = ""
     for word in words:
         option, equals, value = word.partition("=")
-        text = (
-            names.get(option, option)
-            + equals
-            + (f"{1.0 - float(value):.12g}" if option == "--alpha" and equals else value)
-        )
-        yield f"{1.0 - float(word):.12g}" if before == "--alpha" else text
+        if before == "--alpha":
+            yield _confidence(word)
+        else:
+            yield names.get(option, option) + equals + (_confidence(value) if option == "--alpha" else value)
         before = word
+
+
+def _confidence(alpha: str) -> str:
+    """Return the level of confidence of a level of significance; what is no number stays, to be refused as a level."""
+    try:
+        return f"{1.0 - float(alpha):.12g}"
+    except ValueError:
+        return alpha
 
 
 def _trained(words: Sequence[str]) -> list[str]:

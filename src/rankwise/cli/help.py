@@ -68,6 +68,8 @@ def _folded(line: str, room: int) -> str:
           -o best.toml
     """
     lines = [""]
+    if len(line) >= room:  # what it does stands beside it, and is a comment where columns do not fit
+        line = re.sub(" {2,}", "  # ", line)
     for part in re.split(r" (?=-)", line):
         if len(lines[-1] + part) >= room and lines[-1]:
             lines.append("")
@@ -100,13 +102,14 @@ def _cut(text: str, more: str, room: int) -> tuple[str, str]:
 def _name(one: Any, *, brief: bool) -> str:
     if one.param_type_name == "argument":
         return str(one.metavar)
-    if brief and "--help" not in one.opts:
-        metavar = "" if one.is_flag else f" {one.metavar}"
-        return str(one.opts[0]) + (metavar if len(one.opts[0] + metavar) <= _COLUMN else " NAME" if metavar else "")
     names = ", ".join(sorted(one.opts, key=len))
     if one.secondary_opts:
-        return names.replace("--", "--[no-]", 1)
-    return names if one.is_flag else f"{names} {one.metavar or ''}".rstrip()
+        names = names.replace("--", "--[no-]", 1)
+    full = names if one.is_flag else f"{names} {one.metavar or ''}".rstrip()
+    if not brief or len(full) <= _COLUMN:
+        return full
+    short = str(one.opts[0])
+    return short if one.is_flag else f"{short} {one.metavar if len(short + one.metavar) < _COLUMN else 'NAME'}"
 
 
 def _sentence(one: Any) -> tuple[str, str]:

@@ -90,7 +90,7 @@ def _read(data: str, reading: Reading, bar: Steps, tables: Keywords) -> "Ranking
     except check.InputError as raised:
         for option, instead in (("query", "--id"), ("document", "--show")):
             value = reading.arguments.get(option)
-            if value is not None and raised.got == repr(value):
+            if value is not None and (raised.got == repr(value) or raised.what.startswith(f"{option} belongs to")):
                 what, hint = f"--{option} names the column of ids", f"for an id type {instead} {value}"
                 raise check.error(what, got=f"--{option} {value}", where=check.shown(data), hint=hint) from None
         raise
