@@ -49,8 +49,9 @@ def test_a_parameter_of_a_registered_ranker_is_an_option(data: rw.RankingDataset
             *,
             zeal: Annotated[int, AtLeast(3), "How far scores are shifted.", Unset("three"), Option(metavar="N")] = 3,
             plain: float = 0.5,
+            help: Annotated[str, "A name that every command has."] = "",  # noqa: A002
         ) -> None:
-            self.zeal, self.plain = zeal, plain
+            self.zeal, self.plain, self.help = zeal, plain, help
 
         def _fit(self, data: Any, *_: Any) -> None:
             self.mean_ = np.asarray(data.features.mean(axis=0))
@@ -78,6 +79,8 @@ def test_values_are_read_by_their_types(capsys: pytest.CaptureFixture[str]):
         *,
         goals: Annotated[dict[str, float] | None, "Goals.", Option("goal")] = None,
         sizes: Annotated[int | tuple[int, ...] | None, "Sizes."] = None,
+        depths: Annotated[tuple[int, ...], "Depths."] = (),
+        thing: Annotated[Any, "Anything."] = None,
         patience: Annotated[int | None, AtLeast(1), "Rounds."] = 50,
         minutes: Annotated[float | None, "Minutes."] = 10.0,
         switch: Annotated[bool, "A switch."] = True,
@@ -86,7 +89,7 @@ def test_values_are_read_by_their_types(capsys: pytest.CaptureFixture[str]):
         received.update(locals())
 
     interface = Interface(command)
-    nothing = dict.fromkeys(("goal", "sizes", "patience", "minutes", "switch", "seed"))
+    nothing = dict.fromkeys(("goal", "sizes", "depths", "thing", "patience", "minutes", "switch", "seed"))
     interface(**nothing)
     assert (received["goals"], received["patience"], received["switch"], received["running"].seed) == (
         None,
@@ -101,6 +104,8 @@ def test_values_are_read_by_their_types(capsys: pytest.CaptureFixture[str]):
     assert (received["switch"], received["running"].seed) == (False, 3)
     interface(**nothing | {"sizes": ["64-32"]})
     assert received["sizes"] == "64-32"
+    interface(**nothing | {"depths": ["3"], "thing": "4"})
+    assert (received["depths"], received["thing"]) == ((3,), 4)
     with pytest.raises(ValueError, match="--patience must be a whole number of at least 1: got -1"):
         interface(**nothing | {"patience": "-1"})
 

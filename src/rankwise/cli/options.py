@@ -118,7 +118,7 @@ class Interface:
         self.consumers = sorted(made, key=lambda one: one.shares)
         self.options: dict[str, Parameter] = {}
         """Option, without dashes -> the parameter that it is made from."""
-        shared: dict[str, bool] = {}
+        shared = dict.fromkeys(("help", "debug", "import"), False)  # of every command; whoever has more, has --set
         for number, one in enumerate(self.consumers):
             free = {
                 name: parameter
@@ -212,8 +212,8 @@ def _form(parameter: Parameter) -> _Form:
         of = get_args(kinds[several.pop()])
         if float in of:
             return _Form(list[str], "NUMBERS", lambda words: inputs.numbers(parameter.name, ",".join(words)))
-        numbers = int in of
-        return _Form(list[str], "LIST", lambda words: _items(words, numbers=numbers))
+        numbers, alone = int in of, bool(kinds.keys() & {int, str})
+        return _Form(list[str], "LIST", lambda words: _items(words, numbers=numbers, alone=alone))
     if kinds.keys() == {bool}:
         return _Form(bool, None)
     if kinds.keys() == {int, float}:  # a share, or a number
@@ -225,7 +225,7 @@ def _form(parameter: Parameter) -> _Form:
             none = ("none", "inf", "0") if getattr(parameter.limits, "least", 0) > 0 else ("none", "inf")
             return _Form(str, metavar, lambda text: None if text.lower() in none else inputs.value(text))
         return _Form(kind, metavar)
-    plain = kinds.keys() & {int, float, bool}
+    plain = kinds.keys() & {int, float, bool, Any, object}
     return _Form(str, "VALUE", inputs.value) if plain else _Form(str, "NAME")
 
 
@@ -237,12 +237,12 @@ def _mapping(arguments: tuple[Any, ...], metavar: str) -> _Form:
     return _Form(list[str], metavar, inputs.settings if plain else lambda words: inputs.pairs(words, metavar))
 
 
-def _items(words: Sequence[str], *, numbers: bool) -> Any:
-    """Return the items of lists between commas; where they are numbers, one alone is itself: ``--hidden 64-32``."""
+def _items(words: Sequence[str], *, numbers: bool, alone: bool) -> Any:
+    """Return the items of lists between commas; one number alone is itself where it may be: ``--hidden 64-32``."""
     items = inputs.items(",".join(words))
     if not numbers:
         return tuple(items)
-    return inputs.value(items[0]) if len(items) == 1 else tuple(map(inputs.value, items))
+    return inputs.value(items[0]) if alone and len(items) == 1 else tuple(map(inputs.value, items))
 
 
 def read(parameter: Parameter, value: Any) -> Any:
