@@ -8,6 +8,7 @@ from rankwise.cli.app import app
 from rankwise.cli.command import advice
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS |= {f"rerank {name}": one for name, one in COMMANDS["rerank"].commands.items()}
 
 CASES = [
     ("train", "`set rounds=…`", "use --rounds …"),
@@ -29,6 +30,7 @@ CASES = [
     ("train", "continue it with fit(…, init_model=…)", "continue it with fit(…, init_model=…)"),
     ("train", "choose another name, or allow it with `force`", "choose another name, or allow it with --force"),
     ("train", "`set format='csv'`, or leave `fold` out", "use --data-format csv, or leave --fold out"),
+    ("rerank score", "`set format='csv'`", "use --read format=csv"),
     (
         "train",
         "name a data folder with `folder=` or RANKWISE_DATA, or `pass download=True`",

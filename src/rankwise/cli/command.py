@@ -165,7 +165,7 @@ def _option(name: str, value: str | None, options: Mapping[str, Any]) -> str | N
     of_reading = name in {*LETOR_OPTIONS, *reading_arguments(), *CSV_OPTIONS} - {"progress"}
     option = options.get("label" if name == "more_labels" else name)
     if option is None or (of_reading and option.rich_help_panel != READING):
-        general = options.get("read" if of_reading else "set")
+        general = options.get("read" if of_reading or name == "format" else "set")
         if value is None or general is None or name == "resume":  # which no ranker has
             return None
         return f"{general.opts[0]} {name}={_plain(value) or '…'}"

@@ -83,7 +83,8 @@ def _options(title: str, listed: Sequence[Any], ctx: Any, formatter: Any, *, bri
     if explained != ctx.command_path:
         with formatter.section(f"{title}, see '{explained} --help'"):
             names = " ".join(one.opts[0] for one in listed)
-            formatter.write("".join(f"  {line}\n" for line in textwrap.wrap(names, 76, break_on_hyphens=False)))
+            lines = textwrap.wrap(names, formatter.width - 2, break_on_hyphens=False)
+            formatter.write("".join(f"  {line}\n" for line in lines))
     elif listed:
         rows = [(_name(one, brief=brief), *_sentence(one)) for one in listed]
         room = formatter.width - _COLUMN - 6

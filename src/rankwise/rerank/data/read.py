@@ -155,5 +155,5 @@ def _format(path: Path) -> str:
         return "jsonl"
     if ending(path) in _ENDINGS:
         return _ENDINGS[ending(path)]
-    hint = f"end its name in .jsonl, .csv, .tsv or .parquet, or `set format=` to one of {', '.join(_FORMATS)}"
+    hint = f"end its name in .jsonl, .csv, .tsv or .parquet, or `set format='jsonl'`, or {' or '.join(_FORMATS[1:])}"
     raise check.error("cannot tell the format of lists of texts from the name", got=repr(path.name), hint=hint)
