@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -282,3 +283,10 @@ def test_an_import_of_an_old_name_warns_once():
         warnings.simplefilter("always")
         exec("from rankwise import judge", {})  # noqa: S102
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize("namespace", [rw, rw.objectives, rw.trec], ids=lambda one: one.__name__)
+def test_a_namespace_travels_to_workers(namespace):
+    """A function of the user's script takes the modules along that it names."""
+    assert pickle.loads(pickle.dumps(namespace)) is namespace  # noqa: S301
+    assert cloudpickle.loads(cloudpickle.dumps({"rw": namespace}))["rw"] is namespace

@@ -50,3 +50,7 @@ class _Guarded(ModuleType):
     def __setattr__(self, name: str, value: object) -> None:
         if name not in self._kept or value is not sys.modules.get(f"{self.__name__}.{name}"):
             super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """Let functions that name the package be sent to workers: cloudpickle knows modules by their very class."""
+        return importlib.import_module, (self.__name__,)
