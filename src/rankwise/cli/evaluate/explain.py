@@ -31,7 +31,7 @@ def explain(
     show: Annotated[
         list[str] | None,
         "A document of the query: its id, or its number from 0 in the data; may be repeated.",
-        Unset("the first five of the ranking"),
+        Unset("the first three of the ranking"),
         Option(short="-d", metavar="ID")
     ] = None,
     above: Annotated[str | None, "With --below: say why this document ranks above the other.", _DOCUMENT] = None,

@@ -93,9 +93,9 @@ class AutoRanker(DelegatingRanker):
     prefer: Annotated[
         str,
         OneOf((BEST, FAST)),
-        """``"best"`` averages bags of all kinds: several models, slower to score. ``"fast"`` averages the forests of
-        one library, which are one forest: fast to score, and exported by :func:`rw.export <rankwise.serving.export>`.
-        The leaderboard says what that costs.""",
+        """Whether the best ranker is taken, or one that is fast to score. ``"best"`` averages bags of all kinds:
+        several models, slower to score. ``"fast"`` averages the forests of one library, which are one forest: fast to
+        score, and exported by :func:`rw.export <rankwise.serving.export>`. The leaderboard says what that costs.""",
         Option(group="Training"),
     ] = BEST
     max_recipes: Annotated[
@@ -103,13 +103,14 @@ class AutoRanker(DelegatingRanker):
     ] = None
     monotone_constraints: Annotated[
         Mapping[str, int] | Mapping[int, int] | Sequence[int] | None,
-        """Features with which scores only rise (1) or only fall (−1), by their names, or numbers from 0:
+        """Features with which scores only rise (1) or only fall (−1). They are given by name, or number from 0:
         ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.""",
         Option("monotone", metavar="NAME=SIGN"),
     ] = None
     constraints: Annotated[
         Mapping[str, float] | None,
-        """Goals by metric, as those of any ranker: ``{"ndcg(label=purchase)@10": 0.62}``. Every recipe is trained for
+        """Goals that metrics must reach out of fold. They are those of any ranker, by metric,
+        ``{"ndcg(label=purchase)@10": 0.62}``. Every recipe is trained for
         them, and bags and averages are chosen among those that keep them out of fold; if there is none, the nearest is,
         with a warning. Recipes that take none are left out.""",
         Option(name="constraint", metavar="METRIC=GOAL", group="Training"),
