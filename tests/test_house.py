@@ -198,7 +198,6 @@ def first_tree(*_, **__):
     os._exit(0)
 
 fit("listnet", 1, rounds=2, metrics=["ap"])  # imports and compiles; of its own are expressions alone
-rw.objective("xendcg"), rw.metric("ndcg@10")  # declarations are read once
 lightgbm.train = first_tree
 fit("xendcg", 2)
 """
@@ -208,4 +207,5 @@ def test_few_functions_lie_between_fit_and_the_first_tree():
     ran = subprocess.run([sys.executable, "-c", WALK], capture_output=True, encoding="utf-8")
     entered = ran.stdout.splitlines()
     assert len(entered) > 50, ran.stderr
-    assert len(entered) <= 110, "\n".join([f"{len(entered)} functions:", *entered])
+    # 110, and 7 where the declarations of an objective and a metric are read for the first time in a process
+    assert len(entered) <= 117, "\n".join([f"{len(entered)} functions:", *entered])
