@@ -78,8 +78,9 @@ results: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.pages.results
 
 benchmarks: $(VENV)/.dev
-	@for name in compile data metrics objectives plrank trees neural gpu scoring memory scaling; do \
-	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m benchmarks.speed.$$name || exit 1; done
+	@failed=; for name in compile data metrics objectives plrank trees neural gpu scoring memory scaling; do \
+	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m benchmarks.speed.$$name || failed="$$failed $$name"; done; \
+	  test -z "$$failed" || { echo "failed or missed a target:$$failed"; exit 1; }
 
 clean:
 	rm -rf $(VENV) $(VENV)-integrations $(VENV)-mlflow build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -40,9 +40,10 @@ A_FEW = 10.0  # arrays of the number of documents, among them the three or four 
 def caller(objective: rw.Objective, lists: Lists) -> Call:
     """One round of a trainer: the prepared objective, at scores that a tree of 32 leaves has just moved."""
     scores, labels, offsets = lists
-    prepared = objective.prepare(labels, offsets)
-    out = prepared.empty()
     draw = np.random.default_rng(3)
+    columns: Any = {"teacher_scores": scores + draw.normal(size=scores.size)} if objective.reads else {}
+    prepared = objective.prepare(labels, offsets, **columns)
+    out = prepared.empty()
     rounds = itertools.cycle([scores + 0.1 * draw.normal(size=32)[draw.integers(0, 32, scores.size)] for _ in range(4)])
     numbers = itertools.count()
     return lambda: prepared(next(rounds), rw.Stream(0, next(numbers)), out=out)

@@ -5,8 +5,8 @@ python -m benchmarks.speed.plrank error
 python -m benchmarks.speed.plrank signs [FOLDER_OF_MQ2008]
 """
 
+import argparse
 import itertools
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -176,14 +176,11 @@ def signs(folder: str | None = None, n_queries: int = 300, samples: int = 5000) 
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case [] | ["speed"]:
-            speed()
-        case ["error"]:
-            error()
-        case ["signs"]:
-            signs()
-        case ["signs", folder]:
-            signs(folder)
-        case _:
-            sys.exit(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", default="speed", choices=["speed", "error", "signs"])
+    parser.add_argument("folder", nargs="?", help="of MQ2008, for signs")
+    arguments = parser.parse_args()
+    if arguments.what == "signs":
+        signs(*[arguments.folder] if arguments.folder else [])
+    else:
+        {"speed": speed, "error": error}[arguments.what]()
