@@ -184,8 +184,8 @@ _REGIONS: tuple[tuple[str, str, str, Callable[[], Iterable[str]]], ...] = (
     # A docstring has no comments.
     ("src/rankwise/data/frames.py", "names of other columns, by role", "True and false become", _roles_in_words),
     ("docs/data.md", "columns:begin", "columns:end", lambda: ("", _table_of_columns(), "")),
-    ("docs/objectives.md", "objectives:begin", "objectives:end", lambda: ("", _table_of_objectives(), "")),
-    ("docs/objectives.md", "arguments:begin", "arguments:end", lambda: ("", _table_of_arguments(), "")),
+    ("docs/reference.md", "objectives:begin", "objectives:end", lambda: ("", _table_of_objectives(), "")),
+    ("docs/reference.md", "arguments:begin", "arguments:end", lambda: ("", _table_of_arguments(), "")),
 )
 """File, words of the lines before and after, and what is between."""
 
