@@ -1,7 +1,7 @@
 r"""What fair exposure costs: expected NDCG@10 against the disparity of exposure, as its weight grows.
 
     python -m benchmarks.quality.fairness FOLDER [--trials 10] [--processes 2] [--out fairness.csv] [--quick]
-    python -m benchmarks.quality.fairness --draw docs/results/trials/fairness.csv --page docs/fairness.md \
+    python -m benchmarks.quality.fairness --draw docs/results/trials/fairness.csv --page docs/benchmarks/fairness.md \
         --figure docs/results/img/fairness.svg                     # of what was measured before
 
 FOLDER is that of `benchmarks/README.md`, of which MQ2008 is used. Its documents have no groups, so that these are
@@ -51,7 +51,7 @@ MEASURES = (
     *("protected_merit", "trained_equal", "trained_proportional"),
 )
 COLUMNS = ("trial", "ranker", "method", "weight", *MEASURES)
-FIGURE = "results/img/fairness.svg"  # as pages in docs/ see it
+FIGURE = "../results/img/fairness.svg"  # as pages in docs/benchmarks/ see it
 ALT = "Expected NDCG@10 against the disparity of exposure, by weight of the penalty, for trees and a net"
 MARKS = re.compile(r"(<!-- fairness:begin -->).*(<!-- fairness:end -->)", re.DOTALL)
 Job = tuple[int, str, str, float]

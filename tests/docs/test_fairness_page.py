@@ -20,7 +20,7 @@ def benchmark() -> ModuleType:
 
 @pytest.mark.skipif(not KEPT.is_file(), reason="the measurements are not part of this copy")
 def test_the_table_of_the_page_is_that_of_the_measurements(benchmark: ModuleType):
-    page = (ROOT / "docs" / "fairness.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "benchmarks" / "fairness.md").read_text(encoding="utf-8")
     assert benchmark.filled(page, benchmark.read(KEPT)) == page
 
 

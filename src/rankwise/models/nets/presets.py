@@ -150,7 +150,7 @@ class NetSettings:
 
 
 DEFAULT = NetSettings(hidden=(128, 64), dropout=0.3, averaging=0.99, transform="quantile")
-"""A net without a preset: chosen by validation queries of MQ2008 and MQ2007, as docs/neural.md shows."""
+"""A net without a preset: chosen by validation queries of MQ2008 and MQ2007, as docs/benchmarks/nets.md shows."""
 
 _BRUCH2020 = NetSettings(
     hidden=(1024, 512, 256, 128, 64, 32, 16),

@@ -26,7 +26,7 @@ class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     document i happens with probability (propensity of i) · (relevance of i), so the mean over clicks is
     Σ_i relevance_i · inner(scores; i alone relevant), and the same holds for the gradient and the Hessian. Nothing is
     divided by a number that depends on the clicks drawn. An objective's own ``document_weights`` divide by the weights
-    of the clicks drawn, which has less variance, and is biased (docs/clicks.md).
+    of the clicks drawn, which has less variance, and is biased (docs/click-weights.md).
 
     ``clip``: the largest weight of a click. Rarely seen documents then count less than they should, and vary less.
     A label is how often a document was clicked. Time and memory grow with the number of clicks of a list.

@@ -62,7 +62,7 @@ class NeuralRanker(TorchRanker):
     name = "neural"
     search_space: ClassVar[Keywords] = {"optimizer": "adamw"}
     portfolio = (
-        # Level with a bag of trees on MQ2008 and ahead on MQ2007 (docs/neural.md), unlike it in what it gets wrong.
+        # Level with trees on MQ2008, ahead on MQ2007 (docs/benchmarks/nets.md); it gets other queries wrong.
         Recipe("lambdarank", _RECIPE | {"transform": "quantile+query"}, small=(1,), middle=(1,), large=(2,)),
         Recipe("softmax_ce", _RECIPE, small=(11,)),  # ahead of lambdarank on clicks and long lists
     )
