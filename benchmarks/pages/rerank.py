@@ -1,4 +1,4 @@
-"""Put the figures of ``rerank.py`` into docs/rerank.md.
+"""Put the figures of ``rerank.py`` into docs/benchmarks/rerank.md.
 
     python -m benchmarks.speed.rerank --json rerank.json; python -m benchmarks.pages.rerank rerank.json
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.pages.gpu import table, targets
 
-PAGE = Path(__file__).parents[2] / "docs" / "rerank.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "rerank.md"
 BLOCK = re.compile(r"<!-- rerank:begin -->.*?<!-- rerank:end -->", re.DOTALL)
 
 
@@ -40,7 +40,7 @@ def block(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Put the figures of rerank.py into docs/rerank.md.")
+    parser = argparse.ArgumentParser(description="Put the figures of rerank.py into docs/benchmarks/rerank.md.")
     parser.add_argument("json", type=Path, help="what rerank.py --json wrote")
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args()

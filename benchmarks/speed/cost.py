@@ -1,7 +1,7 @@
 """What training costs, by documents, features and leaves: a model fitted to measured points, and what it foresees.
 
     python -m benchmarks.speed.cost --measure          # every point in a process of its own, about ten minutes of CPU
-    python -m benchmarks.speed.cost                    # tables and the figure of docs/scale.md, from what was measured
+    python -m benchmarks.speed.cost                    # tables and figure of docs/benchmarks/scale.md, from points
 
 Points are LightGBM with XENDCG from features on disk, one thread, MSLR-like lists. Seconds are CPU seconds, which other
 work on the machine changes little; a round is the median of all but the first two. The model of a round on one thread

@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.rerank [--json rerank.json] [--device cpu --small]
 
-``benchmarks.pages.rerank`` puts the figures into docs/rerank.md.
+``benchmarks.pages.rerank`` puts the figures into docs/benchmarks/rerank.md.
 
 A BERT of 6 layers, 384 wide, with random weights, and its WordPiece tokenizer are made on the spot; pairs have up to
 128 tokens. A step tokenizes all pairs, computes the loss, and its gradient by every weight, in bf16 autocast with

@@ -1,4 +1,4 @@
-"""The page about promises names every attack of this folder, and every test that it names is there."""
+"""The pages about promises name every attack of this folder, and every test that they name is there."""
 
 import re
 from pathlib import Path
@@ -6,23 +6,24 @@ from pathlib import Path
 from tests.robustness.test_fuzz_models import CASES, KINDS
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "promises.md"
+GUIDE = HERE.parents[1] / "docs" / "promises.md"
+EVIDENCE = HERE.parents[1] / "docs" / "benchmarks" / "promises.md"
 
 
-def test_the_page_names_every_attack() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+def test_every_attack_is_named() -> None:
+    page = EVIDENCE.read_text(encoding="utf-8")
     for path in sorted(HERE.glob("test_*.py")):
         assert path == Path(__file__) or f"| `{path.name}` |" in page, path.name
 
 
-def test_what_the_page_names_is_there() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    for name in re.findall(r"`([\w/]*test_\w+\.py)`", page):
+def test_what_the_pages_name_is_there() -> None:
+    pages = GUIDE.read_text(encoding="utf-8") + EVIDENCE.read_text(encoding="utf-8")
+    for name in re.findall(r"`([\w/]*test_\w+\.py)`", pages):
         assert (HERE.parent / name).is_file() or (HERE / name).is_file(), name
 
 
 def test_cases_of_the_fuzzers_add_up() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+    page = EVIDENCE.read_text(encoding="utf-8")
     rows = re.findall(r"(?m)^\| `(test_fuzz_\w+)\.py` \|.*\| ([\d,]+) [\w ]+ \|[^|]*\|$", page)
     counts = {name: int(count.replace(",", "")) for name, count in rows}
     assert set(counts) == {path.stem for path in HERE.glob("test_fuzz_*.py")}

@@ -46,9 +46,9 @@ FULL_CATALOGUE: Final[Keywords] = {
 }
 """Settings that find a few items among all: every item that is not relevant counts, and vectors are regularised.
 
-Chosen on validation data of MovieLens latest-small, on splits with three seeds: see ``docs/recommend.md``. Without
-regularization a vector for each of a few hundred users fits them by heart. The square root of how many items a user
-likes, as the weight of the user, lies between all users counting alike and all their items doing so.
+Chosen on validation data of MovieLens latest-small, on splits with three seeds: see ``docs/benchmarks/recommend.md``.
+Without regularization a vector for each of a few hundred users fits them by heart. The square root of how many items a
+user likes, as the weight of the user, lies between all users counting alike and all their items doing so.
 """
 
 
