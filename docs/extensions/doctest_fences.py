@@ -10,7 +10,7 @@ _BLANK = re.compile(r"(?m)^[ \t]*<BLANKLINE>$")
 
 
 def fenced(text: str) -> str:
-    """Put a fence around every example, from its first prompt to the next empty line; blank lines of output are blank."""
+    """Put a fence around every example, from its first prompt to the next empty line; <BLANKLINE> becomes one."""
     return _EXAMPLE.sub(lambda example: f"```pycon\n{_BLANK.sub('', example[0].rstrip())}\n```\n", text)
 
 

@@ -8,6 +8,8 @@ from mkdocs.plugins import get_plugin_logger
 
 _BLOCK = re.compile(r"(?ms)^( *)```.*?^\1```$")
 _BLANK = re.compile(r"(?m)^[ \t]*<BLANKLINE>$")
+_CODE = re.compile(r"<code>[^<]*</code>")
+_OPTION = re.compile(r"(?<=[\s>])--?[\w-]+")
 _RAW = re.compile(r":(?:class|func|meth|mod|attr|data|exc|obj):(?:`|<code>)[^`<]*|&lt;BLANKLINE&gt;")
 
 _log = get_plugin_logger("rankwise")
@@ -22,6 +24,11 @@ def on_startup(**_: Any) -> None:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Show the blank lines of an example's output as blank."""
     return _BLOCK.sub(lambda block: _BLANK.sub("", block[0]), markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep the names of options on one line; a browser may end it after each of their hyphens."""
+    return _CODE.sub(lambda code: _OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html)
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
