@@ -38,7 +38,8 @@ def linked(text: str, where: griffe.Object) -> str:
 def _path(name: str, where: griffe.Object) -> str:
     """Find where a name is defined: from its object outwards, then among the package's names."""
     name = re.sub(r"^rw\.", "rankwise.", name)
-    scopes, scope = [], where
+    scopes: list[str] = []
+    scope: griffe.Object | None = where
     while scope is not None:
         scopes.append(scope.path)
         scope = None if scope.is_module else scope.parent
