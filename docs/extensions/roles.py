@@ -48,7 +48,7 @@ def _path(name: str, where: griffe.Object) -> str:
             found = where.modules_collection[path]
             if found.is_module and not found.is_alias and path.rpartition(".")[2] in found.members:
                 found = found.members[path.rpartition(".")[2]]  # a function in the module of its name
-            return found.final_target.path if found.is_alias else found.path
+            return str(found.final_target.path if found.is_alias else found.path)
         except (KeyError, griffe.AliasResolutionError, griffe.CyclicAliasError):
             continue
     return ""
