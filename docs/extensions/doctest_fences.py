@@ -6,11 +6,12 @@ from typing import Any
 import griffe
 
 _EXAMPLE = re.compile(r"(?m)^>>> .*\n?(?:^(?!\s*$).*\n?)*")
+_BLANK = re.compile(r"(?m)^[ \t]*<BLANKLINE>$")
 
 
 def fenced(text: str) -> str:
-    """Put a fence around every example, from its first prompt to the next empty line."""
-    return _EXAMPLE.sub(lambda example: f"```pycon\n{example[0].rstrip()}\n```\n", text)
+    """Put a fence around every example, from its first prompt to the next empty line; <BLANKLINE> becomes one."""
+    return _EXAMPLE.sub(lambda example: f"```pycon\n{_BLANK.sub('', example[0].rstrip())}\n```\n", text)
 
 
 class DoctestFences(griffe.Extension):

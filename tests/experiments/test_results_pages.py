@@ -393,9 +393,12 @@ def test_what_holds_names_tests_that_there_are():
 
 def test_every_page_is_found_by_readers():
     nav, index = (ROOT / "mkdocs.yml").read_text("utf-8"), (PAGES / "index.md").read_text("utf-8")
+    papers = (ROOT / "docs" / "papers" / "index.md").read_text("utf-8")
     for page in PAGES.glob("*.md"):
-        assert f" results/{page.name}\n" in nav
         assert page.name == "index.md" or f"]({page.name})" in index
+        assert f" results/{page.name}\n" in nav or f"](../results/{page.name})" in papers
+    for page in (ROOT / "docs" / "papers").glob("*-20*.md"):
+        assert f"]({page.name})" in papers
 
 
 def test_no_recipe_is_without_a_page(filler):
