@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture(autouse=True)
 def own_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget after each test, or page of examples, what it registers."""
-    monkeypatch.setattr("rankwise.registry._entries", {})
+    monkeypatch.setattr("rankwise.language.registry._entries", {})
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.stats import t
 
 import rankwise as rw
-from rankwise.pools import processes as pool_of
+from rankwise.base.pools import processes as pool_of
 
 FOLDS = 5
 SETTINGS = {"learning_rate": 0.05, "leaves": 15, "min_documents": 20, "rounds": 600, "patience": 60}

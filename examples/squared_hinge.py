@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import rankwise as rw
-from rankwise.compiling import kernel
+from rankwise.base.compiling import kernel
 from rankwise.objectives.prepared import PerDocument, PreparedKernel, checked_lists, reject_columns
 
 

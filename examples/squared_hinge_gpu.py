@@ -2,7 +2,7 @@
 
 import triton.language as tl
 
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.base.device.launching import list_bounds, triton_kernel
 
 
 @triton_kernel

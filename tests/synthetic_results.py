@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 
 import rankwise as rw
-from rankwise.experiments.results import Results
-from rankwise.experiments.schema import CURVES, DOCUMENTS, FEATURES, QUERIES, stack_frames
+from rankwise.wings.lab.experiments.results import Results
+from rankwise.wings.lab.experiments.schema import CURVES, DOCUMENTS, FEATURES, QUERIES, stack_frames
 
 METRICS = ("ndcg@5", "ap")
 METHODS = {"LambdaMART": "lightgbm(lambdarank)", "XE-NDCG": "lightgbm(xendcg)"}

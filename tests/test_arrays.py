@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import arrays
+from rankwise.base import arrays
 from rankwise.rankers import fit_arguments
 
 

@@ -17,7 +17,7 @@ import platformdirs
 import pytest
 
 import rankwise as rw
-from rankwise import caches, compiling
+from rankwise.base import caches, compiling
 from tests.refusals import refusal, refuses
 
 NOBODY = 64_123  # a number that no user has
@@ -129,7 +129,7 @@ def test_writable_folders(tmp_path: Path):
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give a way to import a module with one kernel again and again, as new processes would."""
     path = tmp_path / "doubling.py"
-    path.write_text("from rankwise.compiling import kernel\n\n\n@kernel\ndef double(x):\n    return 2.0 * x\n")
+    path.write_text("from rankwise.base.compiling import kernel\n\n\n@kernel\ndef double(x):\n    return 2.0 * x\n")
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
 
     def load() -> Any:

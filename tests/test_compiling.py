@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rankwise import caches
+from rankwise.base import caches
+from rankwise.base.compiling import Kernel, kernel
 from rankwise.cli.app import app
-from rankwise.compiling import Kernel, kernel
 from tests import tiers
 
 SAID = "rankwise: compiling kernels for their first use (seconds each; kept for later runs)\n"
@@ -115,7 +115,7 @@ def run(folder: Path, *command: str) -> Any:
 
 def test_compiling_is_announced_and_loading_from_the_cache_is_not(tmp_path: Path):
     script = (
-        "from rankwise import caches\n"
+        "from rankwise.base import caches\n"
         "from rankwise.metrics.gains import gains\n"
         "with caches.announce_compiling(True):\n"
         "    print(gains([0, 1, 2]))\n"
@@ -126,11 +126,11 @@ def test_compiling_is_announced_and_loading_from_the_cache_is_not(tmp_path: Path
 
 
 FILES = {
-    "outer.py": "from rankwise.compiling import kernel\nimport middle\n\n\n"
+    "outer.py": "from rankwise.base.compiling import kernel\nimport middle\n\n\n"
     "@kernel\ndef outer(x):\n    return middle.double(x) + 1.0\n",
-    "middle.py": "from rankwise.compiling import kernel\nfrom inner import FACTOR, term\n\n\n"
+    "middle.py": "from rankwise.base.compiling import kernel\nfrom inner import FACTOR, term\n\n\n"
     "@kernel\ndef double(x):\n    return FACTOR * term(x)\n",
-    "inner.py": "from rankwise.compiling import kernel\n\nFACTOR = 2.0\n\n\n"
+    "inner.py": "from rankwise.base.compiling import kernel\n\nFACTOR = 2.0\n\n\n"
     "@kernel(inline=True)\ndef term(x):\n    return x\n",
 }
 

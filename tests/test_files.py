@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rankwise import files
+from rankwise.base import files
 from tests.refusals import refusal
 
 
@@ -74,7 +74,7 @@ def test_a_folder_without_permission_as_another_user():
     """Without being root, where that can be left off."""
     code = """
 import os, sys
-from rankwise import files
+from rankwise.base import files
 if os.geteuid() == 0:
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
 try:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise import grammar
+from rankwise.language import grammar
 from rankwise.metrics import DCG, METRICS, NDCG, Precision
 from rankwise.metrics.diversity import AspectMetric
 from rankwise.rankers import expressions

@@ -17,7 +17,7 @@ from rankwise.metrics.table import METRICS
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from tests.hints import hints
 
-loss = pytest.importorskip("rankwise.rerank.loss", exc_type=ImportError)
+loss = pytest.importorskip("rankwise.wings.rerank.loss", exc_type=ImportError)
 HINTS = hints()
 _ARGUMENT = re.compile(r"(?<![\w-])([a-z_]+)=")
 _COMMAND = re.compile(r"'rankwise ([^']*)'")
@@ -38,14 +38,12 @@ _OURS = (
     "Tuning",
 )  # what calls are of
 _PYTHON_ALONE = (  # whose hints no command shows
-    "cluster/",
-    "dask/",
+    "wings/cluster/",
     "evaluation/compare.py",
     "model_selection/auto/ranker.py",
     "model_selection/fold_splits.py",
     "rankers/adapters.py",
     "rankers/sklearn.py",
-    "ray/",
     "spark.py",
 )
 _OF_OTHERS = {  # arguments of other libraries

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rankwise as rw
-from rankwise import lazy
+from rankwise.base import lazy
 from rankwise.rankers import table
 
 SOURCE = Path(rw.__file__).parent

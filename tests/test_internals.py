@@ -82,7 +82,7 @@ def test_the_cache_of_numba_has_a_stamp_of_its_source():
     from rankwise.rankers.trees.newton import _newton
 
     stamp = getattr(getattr(_newton._cache, "_cache_file", None), "_source_stamp", None)
-    assert stamp is not None, "Numba's cache has no _cache_file._source_stamp, which src/rankwise/compiling.py changes"
+    assert stamp is not None, "Numba's cache has no _cache_file._source_stamp, which base/compiling.py changes"
 
 
 FORMATS = {
@@ -142,7 +142,7 @@ def test_drawings_of_matplotlib_name_their_colours():
         figure.savefig(f"{folder}/figure.svg")
         plt.close(figure)
         svg = Path(folder, "figure.svg").read_text(encoding="utf-8")
-    from rankwise.report import html
+    from rankwise.wings.lab.report import html
 
     assert "#123456" in {colour for _, colour in html._PAINT.findall(svg)}, "Matplotlib writes colours in another way"
-    assert html._HEAD.match(svg), "Matplotlib begins an SVG in another way, which src/rankwise/report/html.py cuts off"
+    assert html._HEAD.match(svg), "Matplotlib begins an SVG in another way, which lab/report/html.py cuts off"

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import lazy, moved
+from rankwise import moved
+from rankwise.base import lazy
 from tests.statistics.test_results import off_policy
 
 BEFORE = """

@@ -19,7 +19,7 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise import check
-from rankwise.serving.export import FORMATS
+from rankwise.exports.export import FORMATS
 from tests import tiers
 
 TREES: dict[str, Any] = {"rounds": 2, "leaves": 4, "min_documents": 2, "threads": 1}
@@ -242,7 +242,7 @@ def cloned(model: Any, data: Any, folder: Path) -> None:
 
 def served(model: Any, data: Any, folder: Path) -> None:
     pytest.importorskip("starlette", reason="needs the extra serve")
-    from rankwise.serving.http import ServedModel
+    from rankwise.wings.serve.http import ServedModel
 
     service, rows = ServedModel("model", model), table(data)
     lists = [

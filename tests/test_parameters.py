@@ -9,7 +9,6 @@ import pytest
 from sklearn.base import clone
 
 import rankwise as rw
-from rankwise import registry
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import (
     Above,
@@ -23,10 +22,11 @@ from rankwise.check.parameters import (
     check_declared,
     declared,
 )
-from rankwise.experiments.spec import read_spec
+from rankwise.language import registry
 from rankwise.model_selection import spaces
 from rankwise.rankers import table
 from rankwise.rankers.training import parameters as training
+from rankwise.wings.lab.experiments.spec import read_spec
 from tests.refusals import refusal, refuses
 
 Seed = Annotated[int, AtLeast(0), "Seed of every draw."]

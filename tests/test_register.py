@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import registry
+from rankwise.language import registry
 from rankwise.objectives.function_objective import Adapted
 from tests.refusals import refusal, refuses
 

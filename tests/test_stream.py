@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rankwise.stream import Stream, hashed_ids, philox, uniform, uniform_pair
+from rankwise.base.stream import Stream, hashed_ids, philox, uniform, uniform_pair
 from tests.processes import environment
 
 N = 20_000
@@ -169,7 +169,7 @@ def test_integer_ids_of_any_width_are_the_same_key():
 
 def test_string_ids_do_not_depend_on_the_process():
     ids = ["a", "ü", ""]
-    program = f"from rankwise.stream import hashed_ids; print(hashed_ids({ids!a}).tolist())"
+    program = f"from rankwise.base.stream import hashed_ids; print(hashed_ids({ids!a}).tolist())"
     printed = {
         subprocess.run(
             [sys.executable, "-c", program],

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwise import threads
+from rankwise.base import threads
 from tests.processes import HANG, environment
 from tests.refusals import refusal, refuses
 

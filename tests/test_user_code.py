@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.user_code import digests
+from rankwise.language.user_code import digests
 
 GAINS = "GAINS = [0, 1, 3]\n"
 HELPER = "def helper(x):\n    return x * 2\n"
@@ -131,7 +131,7 @@ def test_functions_that_refer_to_each_other_and_to_themselves_end():
 
 def test_the_digest_is_the_same_in_another_process_whatever_its_hashes():
     code = """
-    from rankwise.user_code import digests
+    from rankwise.language.user_code import digests
     import numpy as np
     def own(x):
         return np.mean(x) if x in {"a", "b", "c", "d"} else (1, 2.5, b"x", None)

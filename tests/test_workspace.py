@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import rankwise as rw
-from rankwise import files
+from rankwise.base import files
+from rankwise.language.workspace import FORMAT, Workspace
 from rankwise.models import storage
-from rankwise.workspace import FORMAT, Workspace
 from tests.refusals import refusal, refuses
 
 DATA = rw.synthetic(n_queries=20, n_docs=5, n_features=3, seed=1)

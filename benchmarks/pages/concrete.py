@@ -17,7 +17,7 @@ import numpy as np
 import rankwise as rw
 from benchmarks import harness
 from benchmarks.pages.results.__main__ import smaller
-from rankwise import tables
+from rankwise.base import tables
 from rankwise.statistics.figures.drawing import figure
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ import numpy as np
 
 import rankwise as rw
 from benchmarks.harness import shuffled, whole
-from rankwise.arrays import Array
-from rankwise.pools import processes as pool_of
+from rankwise.base.arrays import Array
+from rankwise.base.pools import processes as pool_of
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import run as training
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings

@@ -31,8 +31,8 @@ import numpy as np
 import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import parts
+from rankwise.base.tables import number
 from rankwise.statistics.figures.drawing import COLOURS, figure
-from rankwise.tables import number
 
 FEATURE = 39  # the column of feature 40: the score of a language model, LMIR.JM, of the whole document
 MERITS = ("equal", "proportional")

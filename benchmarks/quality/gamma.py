@@ -28,9 +28,9 @@ from scipy import special
 import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import whole
-from rankwise import tables
-from rankwise.experiments.spec import find_spec
+from rankwise.base import tables
 from rankwise.statistics.significance import t_test
+from rankwise.wings.lab.experiments.spec import find_spec
 
 Floats = NDArray[np.float64]
 Quantiles = Callable[[Floats, int], Floats]

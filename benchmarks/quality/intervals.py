@@ -15,7 +15,7 @@ import numpy as np
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise import tables
+from rankwise.base import tables
 
 METRICS = ("ndcg@10", "ap", "precision@5", "rr", "hit@1")
 SAME = ("rr", "hit@1")

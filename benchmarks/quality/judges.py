@@ -23,11 +23,11 @@ import numpy as np
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise.arrays import rows_of
-from rankwise.judging.plan import inclusion, systematic
+from rankwise.base.arrays import rows_of
 from rankwise.statistics.prediction_powered import JudgedMean, prediction_powered
 from rankwise.statistics.sampled import discounted, judge_errors, sampled_difference
 from rankwise.statistics.significance import t_test
+from rankwise.wings.judging.plan import inclusion, systematic
 
 SYSTEMS = {"close": (38, 36), "far": (36, 14)}
 """Two features as systems, numbered from 0: rankings that agree more, and less."""

@@ -16,7 +16,7 @@ import numpy as np
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise.model_selection.learning_curve import RANKER
+from rankwise.quality.learning_curve import RANKER
 
 METRIC, PAIRS, FURTHER = rw.metric("ndcg@10"), 5, 600
 SIZES = dict.fromkeys(harness.KINDS, (120, 150)) | {"many": (300, 400), "long": (60, 100)}

@@ -33,7 +33,7 @@ import numpy as np
 import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import FOLDS, parts
-from rankwise.pools import processes as pool_of
+from rankwise.base.pools import processes as pool_of
 
 METRIC = "ndcg@10"
 WINDOW = 5

@@ -15,7 +15,7 @@ import numpy as np
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise import tables
+from rankwise.base import tables
 
 METRIC = rw.metric("ndcg@10")
 OBJECTIVES = ("xendcg", "lambdarank", "ranknet")

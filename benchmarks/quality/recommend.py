@@ -7,7 +7,7 @@ RATINGS is a table or a folder that ``rankwise recommend`` takes. The protocol, 
 1. Ratings of 4 and more are relevant; users with fewer than 5 relevant items are left out.
 2. A fifth of each user's relevant items, drawn by the seed, is the test. It is looked at once, at the end.
 3. Of the rest, a tenth is validation data, on which each model's one setting is chosen by NDCG@10 from the values in
-   ``rankwise.recommend.choice.GRIDS``. Everything else about a model is as the library has it.
+   ``rankwise.wings.recommend.choice.GRIDS``. Everything else about a model is as the library has it.
 4. The model learns from training and validation data together, and ranks for each user the full catalogue without what
    the user has rated there. NDCG@10 and recall@20 are means over users.
 
@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
-from rankwise.data.interactions.sources import read_interactions
-from rankwise.recommend.choice import Candidate, choose_recommender
-from rankwise.tables import Table, number
+from rankwise.base.tables import Table, number
+from rankwise.wings.recommend.choice import Candidate, choose_recommender
+from rankwise.wings.recommend.data.sources import read_interactions
 
 METRICS = ("ndcg@10", "recall@20")
 # name -> (model, settings): a factorization with its usual settings, and what other objectives and negatives do.

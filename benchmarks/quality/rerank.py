@@ -31,7 +31,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 import rankwise as rw
-from rankwise.pools import processes as pool_of
+from rankwise.base.pools import processes as pool_of
 from rankwise.statistics.significance import t_test
 
 THEIRS: dict[str, Callable[[Any], torch.nn.Module]] = {

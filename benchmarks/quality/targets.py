@@ -19,7 +19,7 @@ import polars as pl
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise.clicks.positions.bias import Bias
+from rankwise.wings.clicks.positions.bias import Bias
 
 IMPRESSIONS = (1, 5, 50)
 METHODS = ("production", "naive", "ips", "regression", "dr", "dr, strength 0", "truth")

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import rankwise as rw
-from rankwise.clicks.models.fitting import cells_of
+from rankwise.wings.clicks.models.fitting import cells_of
 
 QUERIES, DEPTH, STEPS, FEW = 10_000, 10, 60, 3
 LOGS: dict[str, Any] = {

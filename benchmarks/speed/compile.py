@@ -22,7 +22,7 @@ from typing import Any
 
 from numba.core import event
 
-from rankwise.tables import Table
+from rankwise.base.tables import Table
 
 README = Path(__file__).parents[2] / "README.md"
 

@@ -87,7 +87,7 @@ class PrivateMemory:
 def measured(documents: int, features: int, leaves: int) -> dict[str, float]:
     """Train in this process; return CPU seconds and peak memory."""
     import rankwise as rw
-    from rankwise.data.disk.mapped import DiskDataset
+    from rankwise.data.io.disk.mapped import DiskDataset
 
     with tempfile.TemporaryDirectory() as folder:
         data = rw.synthetic(n_queries=documents // 120, n_docs=120, n_features=features, seed=1)

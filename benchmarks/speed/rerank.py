@@ -158,7 +158,7 @@ class Bench:
         from sentence_transformers.cross_encoder import losses
 
         import rankwise as rw
-        from rankwise.rerank.scoring import features_of
+        from rankwise.wings.rerank.scoring import features_of
 
         small, large, model = self.setting.batch, self.setting.large, self.model
         inputs, labels = [batch.queries, batch.documents], [row.to(self.device) for row in batch.labels]

@@ -23,8 +23,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import rankwise as rw
+from rankwise.base.tables import Table
 from rankwise.rankers.table import ranker_class
-from rankwise.tables import Table
 
 FEATURES, TREES = 136, 300
 Call = Callable[[np.ndarray], Any]

@@ -29,7 +29,7 @@ import orjson
 
 import rankwise as rw
 from benchmarks.speed.scoring import library_call
-from rankwise.tables import Table
+from rankwise.base.tables import Table
 
 TURN, QUERIES = 200, 100
 NAMES = {"scorer": "model.scorer()", "library": "LightGBM's predict"}
@@ -37,8 +37,8 @@ NAMES = {"scorer": "model.scorer()", "library": "LightGBM's predict"}
 
 def serve(folder: str) -> None:
     """Serve one model by two names: behind the second is the library."""
-    from rankwise.serving import server
-    from rankwise.serving.http import Service
+    from rankwise.wings.serve import server
+    from rankwise.wings.serve.http import Service
 
     model = rw.load(folder)
     service = Service(dict.fromkeys(NAMES, model))

@@ -3,6 +3,6 @@
 The names are listed in ``errors.pyi`` and loaded on first use.
 """
 
-from rankwise import lazy
+from rankwise.base import lazy
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

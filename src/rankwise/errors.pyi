@@ -1,4 +1,4 @@
 from rankwise.check.errors import InputError as InputError
 from rankwise.check.settings import MissingExtraError as MissingExtraError
-from rankwise.cluster.backend import LostWorkerError as LostWorkerError
 from rankwise.rankers.training.stopping import NothingLearnedError as NothingLearnedError
+from rankwise.wings.cluster.backend import LostWorkerError as LostWorkerError

@@ -14,17 +14,55 @@ ENDS = "0.4"
 """The release in which all of these go."""
 
 MODULES = {
-    "rankwise.cluster.crew": "rankwise.cluster.backend",
-    "rankwise.dask": "rankwise.cluster.dask",
-    "rankwise.data.clicks": "rankwise.clicks.models.impressions",
-    "rankwise.data.interactions.lists": "rankwise.data.interactions.interactions",
+    "rankwise.arrays": "rankwise.base.arrays",
+    "rankwise.caches": "rankwise.base.caches",
+    "rankwise.cli.clicks": "rankwise.wings.clicks.commands",
+    "rankwise.cli.evaluate.interleave": "rankwise.wings.judging.commands",
+    "rankwise.cli.experiments": "rankwise.wings.lab.commands",
+    "rankwise.cli.judge": "rankwise.wings.judging.commands",
+    "rankwise.cli.recommend": "rankwise.wings.recommend.commands",
+    "rankwise.cli.rerank": "rankwise.wings.rerank.commands",
+    "rankwise.cluster.crew": "rankwise.wings.cluster.backend",
+    "rankwise.compiling": "rankwise.base.compiling",
+    "rankwise.dask": "rankwise.wings.cluster.dask",
+    "rankwise.data.catalog": "rankwise.data.io.catalog",
+    "rankwise.data.clicks": "rankwise.wings.clicks.models.impressions",
+    "rankwise.data.disk": "rankwise.data.io.disk",
+    "rankwise.data.file_formats": "rankwise.data.io.file_formats",
+    "rankwise.data.interactions": "rankwise.wings.recommend.data",
+    "rankwise.data.interactions.lists": "rankwise.wings.recommend.data.interactions",
+    "rankwise.data.leakage": "rankwise.quality.leakage",
+    "rankwise.data.letor": "rankwise.data.io.letor",
+    "rankwise.data.reading": "rankwise.data.io.reading",
+    "rankwise.data.remote": "rankwise.data.io.remote",
+    "rankwise.data.synthetic.ratings": "rankwise.wings.recommend.data.synthetic_ratings",
+    "rankwise.data.tables": "rankwise.data.io.tables",
     "rankwise.data.thin": "rankwise.data.subsample",
-    "rankwise.data.users": "rankwise.clicks.models.users",
+    "rankwise.data.users": "rankwise.wings.clicks.models.users",
+    "rankwise.demo": "rankwise.wings.lab.demo",
+    "rankwise.device": "rankwise.base.device",
+    "rankwise.evaluation.breakdown": "rankwise.evaluation.explain.breakdown",
+    "rankwise.evaluation.explanation": "rankwise.evaluation.explain.explanation",
+    "rankwise.evaluation.explanation_figures": "rankwise.evaluation.explain.figures",
     "rankwise.evaluation.stored": "rankwise.evaluation.evaluation_files",
-    "rankwise.judging.betting": "rankwise.judging.anytime_test",
+    "rankwise.experiments": "rankwise.wings.lab.experiments",
+    "rankwise.files": "rankwise.base.files",
+    "rankwise.grammar": "rankwise.language.grammar",
+    "rankwise.hooks": "rankwise.base.hooks",
+    "rankwise.judging.betting": "rankwise.wings.judging.anytime_test",
+    "rankwise.lazy": "rankwise.base.lazy",
+    "rankwise.metrics.random_orderings": "rankwise.wings.lab.bounding.random_orderings",
+    "rankwise.model_selection.examine": "rankwise.quality.examine",
+    "rankwise.model_selection.learning_curve": "rankwise.quality.learning_curve",
     "rankwise.objectives.checks": "rankwise.statistics.objective_checks",
     "rankwise.objectives.lists": "rankwise.objectives.ragged",
+    "rankwise.objectives.softmax.guarantees": "rankwise.wings.lab.bounding.guarantees",
+    "rankwise.objectives.wrappers.bounded": "rankwise.wings.lab.bounding.bounded",
+    "rankwise.objectives.wrappers.bounds": "rankwise.wings.lab.bounding.bounds",
     "rankwise.objectives.wrappers.on": "rankwise.objectives.wrappers.goal",
+    "rankwise.papers": "rankwise.wings.lab.papers",
+    "rankwise.pools": "rankwise.base.pools",
+    "rankwise.progress": "rankwise.base.progress",
     "rankwise.rankers.contributions": "rankwise.models.contributions",
     "rankwise.rankers.ensembles.oof": "rankwise.rankers.ensembles.out_of_fold",
     "rankwise.rankers.ensembles.weights": "rankwise.rankers.ensembles.blend_weights",
@@ -32,15 +70,41 @@ MODULES = {
     "rankwise.rankers.nets.presets": "rankwise.models.nets.presets",
     "rankwise.rankers.schema": "rankwise.models.schema",
     "rankwise.rankers.scoring": "rankwise.models.scoring",
-    "rankwise.rankers.scoring.scorer": "rankwise.models.scoring.scorer",
     "rankwise.rankers.storage": "rankwise.models.storage",
     "rankwise.rankers.training.iterative": "rankwise.rankers.base",
     "rankwise.rankers.training.session": "rankwise.rankers.training.run",
-    "rankwise.statistics.tables": "rankwise.tables",
-    "rankwise.ray": "rankwise.cluster.ray",
-    "rankwise.spark": "rankwise.cluster.spark",
+    "rankwise.ray": "rankwise.wings.cluster.ray",
+    "rankwise.registry": "rankwise.language.registry",
+    "rankwise.report": "rankwise.wings.lab.report",
+    "rankwise.report.orderings": "rankwise.wings.lab.bounding.figure",
+    "rankwise.serving": "rankwise.exports",
+    "rankwise.serving.feature_log": "rankwise.quality.feature_log",
+    "rankwise.serving.http": "rankwise.wings.serve.http",
+    "rankwise.serving.openapi": "rankwise.wings.serve.openapi",
+    "rankwise.serving.processes": "rankwise.wings.serve.processes",
+    "rankwise.serving.prometheus": "rankwise.wings.serve.prometheus",
+    "rankwise.serving.request_parsing": "rankwise.wings.serve.request_parsing",
+    "rankwise.serving.server": "rankwise.wings.serve.server",
+    "rankwise.serving.skew": "rankwise.quality.skew",
+    "rankwise.settings_files": "rankwise.language.settings_files",
+    "rankwise.spark": "rankwise.wings.cluster.spark",
+    "rankwise.sparse": "rankwise.base.sparse",
+    "rankwise.statistics.doctor": "rankwise.quality.doctor",
+    "rankwise.statistics.tables": "rankwise.base.tables",
+    "rankwise.steps": "rankwise.base.steps",
+    "rankwise.stream": "rankwise.base.stream",
+    "rankwise.syntax": "rankwise.language.syntax",
+    "rankwise.tables": "rankwise.base.tables",
+    "rankwise.threads": "rankwise.base.threads",
+    "rankwise.user_code": "rankwise.language.user_code",
+    "rankwise.workspace": "rankwise.language.workspace",
 }
-"""Old module -> new module."""
+"""Old module or package -> new one; what is inside a package moves with it."""
+INSIDE = {
+    f"rankwise.{wing}": f"rankwise.wings.{wing}" for wing in ("clicks", "cluster", "judging", "recommend", "rerank")
+}
+"""Namespace, which stays -> package that has the modules that were inside it."""
+_STAY = {"rankwise.cluster.dask", "rankwise.cluster.ray", "rankwise.cluster.spark"}  # public modules of a namespace
 
 _NAMESPACES = {
     "clicks": "ClickLog simulate_clicks",
@@ -229,18 +293,34 @@ def _warn(message: str) -> None:
     warnings.warn_explicit(message, DeprecationWarning, frame.f_code.co_filename, frame.f_lineno, module, registry)
 
 
+def _new_module(name: str) -> str | None:
+    """Return where a module that has moved is, by the longest name in the tables that it begins with."""
+    front, rest = name, ""
+    while front not in MODULES and not (rest and front in INSIDE):
+        front, dot, last = front.rpartition(".")
+        if not dot:
+            return None
+        rest = f".{last}{rest}"
+    return f"{MODULES.get(front) or INSIDE[front]}{rest}"
+
+
 class _Moved:
     """A finder and loader of modules; importlib.abc would take longer to load than all of the rest."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name.partition(".")[0] != "rankwise" or (new := _new_module(name)) is None:
+            return None
         loader: Any = self  # a Loader in all but its base class
-        return ModuleSpec(name, loader, is_package=name == "rankwise.rankers.scoring") if name in MODULES else None
+        return ModuleSpec(name, loader, origin=new, is_package=True)  # what is inside is looked for here, too
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        new = MODULES[module.__name__]
-        _warn(f"{module.__name__} is {new} now; the old name goes with {ENDS}")
+        new = module.__spec__.origin if module.__spec__ else None
+        if new is None:
+            raise ImportError(module.__name__)
+        if module.__name__ not in _STAY:
+            _warn(f"{module.__name__} is {new} now; the old name goes with {ENDS}")
         own = {name: value for name, value in vars(importlib.import_module(new)).items() if not name.startswith("__")}
         vars(module).update(own)

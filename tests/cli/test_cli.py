@@ -20,7 +20,7 @@ import typer
 import rankwise as rw
 from rankwise.check import optional
 from rankwise.cli.app import app
-from rankwise.data.reading import read_parts
+from rankwise.data.io.reading import read_parts
 from tests import shared, tiers
 from tests.cli.running import refused, run
 from tests.processes import HANG, environment
@@ -684,7 +684,7 @@ def test_bad_input_gets_its_sentence(line: str, sentence: str):
 
 
 def test_nothing_is_computed_before_outputs_are_known_to_be_free(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rankwise.data.reading.read", lambda *_, **__: pytest.fail("read the data first"))
+    monkeypatch.setattr("rankwise.data.io.reading.read", lambda *_, **__: pytest.fail("read the data first"))
     refused("evaluate", "data.txt", "up.txt", "--output", "up.txt")
     refused("compare", "data.txt", "up.txt", "down.txt", "--plot", "up.png", "--output", "down.txt")
     refused("data", "convert", "data.txt", "-o", "up.txt")
@@ -762,7 +762,7 @@ def test_a_defect_exits_with_1_and_shows_its_traceback_only_when_asked(monkeypat
     def broken(*_: object, **__: object) -> None:
         raise TypeError("no such luck")
 
-    monkeypatch.setattr("rankwise.data.reading.read", broken)
+    monkeypatch.setattr("rankwise.data.io.reading.read", broken)
     plain = run("data", "info", "data.txt", code=1)
     assert plain.stderr.startswith("error: unexpected TypeError: no such luck. This is a bug in rankwise; run it again")
     assert "Traceback" not in plain.stderr
@@ -771,7 +771,7 @@ def test_a_defect_exits_with_1_and_shows_its_traceback_only_when_asked(monkeypat
 
 
 def test_a_missing_extra_is_no_defect(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rankwise.data.reading.read", lambda *_, **__: optional("no_such_library", "torch"))
+    monkeypatch.setattr("rankwise.data.io.reading.read", lambda *_, **__: optional("no_such_library", "torch"))
     assert "pip install 'rankwise[torch]'" in refused("data", "info", "data.txt")
 
 
@@ -785,7 +785,7 @@ def test_interruption_exits_with_130(monkeypatch: pytest.MonkeyPatch):
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rankwise.data.reading.read", interrupted)
+    monkeypatch.setattr("rankwise.data.io.reading.read", interrupted)
     assert run("data", "info", "data.txt", code=130).stderr == "error: interrupted\n"
 
 
@@ -811,7 +811,7 @@ def test_a_reader_who_goes_away_is_no_error():
 SLOW = """
 import signal, sys, time
 from rankwise.cli import main
-from rankwise.data import reading
+from rankwise.data.io import reading
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may have been started with it ignored
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rankwise as rw
-from rankwise import registry
+from rankwise.language import registry
 from tests.cli.running import refused, run
 
 MODULE = """

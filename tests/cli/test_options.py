@@ -12,11 +12,11 @@ import pytest
 import typer
 
 import rankwise as rw
-from rankwise import registry
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.cli.app import app
 from rankwise.cli.options import Interface, Only
 from rankwise.cli.running import Running
+from rankwise.language import registry
 from tests.cli.running import refused, run
 
 

@@ -66,7 +66,7 @@ def test_train_prints_json(place, tmp_path):
 
 
 def test_train_resumes(place, tmp_path, monkeypatch):
-    from rankwise.rerank.learner import RerankLearner
+    from rankwise.wings.rerank.learner import RerankLearner
 
     words = ("rerank", "train", place / "train.jsonl", "--model", place / "base", *QUICK)
     once = run(*words, "-o", tmp_path / "once", "--json")

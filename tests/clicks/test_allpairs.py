@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from rankwise.base.stream import Stream
 from rankwise.clicks import propensities
-from rankwise.clicks.positions.allpairs import PositionSwaps, poisson_counts
-from rankwise.stream import Stream
+from rankwise.wings.clicks.positions.allpairs import PositionSwaps, poisson_counts
 from tests.clicks.logs import CURVE, exact_log, rankings
 from tests.refusals import refusal, refuses
 
@@ -147,8 +147,8 @@ def test_many_queries_are_resampled_in_groups(monkeypatch):
     rows = [(query, 0, position) for query in range(640) for position in (1, 2)]
     log = exact_log(rows, draw=np.random.default_rng(0))
     one_by_one = propensities(log)
-    monkeypatch.setattr("rankwise.clicks.positions.allpairs._MOST_GROUPS", 256)
-    monkeypatch.setattr("rankwise.clicks.positions.allpairs._MOST_SUMS", 1)
+    monkeypatch.setattr("rankwise.wings.clicks.positions.allpairs._MOST_GROUPS", 256)
+    monkeypatch.setattr("rankwise.wings.clicks.positions.allpairs._MOST_SUMS", 1)
     grouped = propensities(log)
     np.testing.assert_allclose(grouped.alpha, one_by_one.alpha, rtol=1e-9)
     np.testing.assert_allclose(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.clicks.positions.bias import Bias
+from rankwise.wings.clicks.positions.bias import Bias
 from tests.refusals import refusal, refuses
 
 

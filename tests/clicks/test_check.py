@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rankwise.clicks import Bias, propensities
-from rankwise.clicks.positions import confounding
-from rankwise.clicks.positions.confounding import _change
+from rankwise.wings.clicks.positions import confounding
+from rankwise.wings.clicks.positions.confounding import _change
 from tests.clicks.logs import CURVE, exact_log, over_days, rankings
 from tests.refusals import refuses
 

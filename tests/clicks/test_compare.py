@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.clicks import regression
-from rankwise.clicks.logs.log import Log
-from rankwise.clicks.off_policy import assumptions, decision
-from rankwise.clicks.off_policy.compare import _blended, _by_holm, _scale, compare
-from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
-from rankwise.clicks.off_policy.estimators import Estimated
 from rankwise.rankers.ensembles.blend_weights import score_deviation
 from rankwise.statistics.significance import t_test
+from rankwise.wings.clicks import regression
+from rankwise.wings.clicks.logs.log import Log
+from rankwise.wings.clicks.off_policy import assumptions, decision
+from rankwise.wings.clicks.off_policy.compare import _blended, _by_holm, _scale, compare
+from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
+from rankwise.wings.clicks.off_policy.estimators import Estimated
 from tests.refusals import refusal, refuses
 
 CURVE = (1.0, 0.6, 0.4, 0.3, 0.2)

@@ -6,7 +6,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.clicks import propensities
-from rankwise.clicks.positions import em
+from rankwise.wings.clicks.positions import em
 from tests.clicks.logs import CURVE, exact_log, rankings
 from tests.refusals import refusal, refuses
 

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rankwise.clicks.logs.log import Log
-from rankwise.clicks.off_policy import estimators
-from rankwise.clicks.off_policy.estimators import Estimated, LogCandidates, RankRange
-from rankwise.clicks.off_policy.log_rows import LoggedRows, require_item_probabilities, require_lists_without_gaps
-from rankwise.clicks.positions.bias import Bias
+from rankwise.wings.clicks.logs.log import Log
+from rankwise.wings.clicks.off_policy import estimators
+from rankwise.wings.clicks.off_policy.estimators import Estimated, LogCandidates, RankRange
+from rankwise.wings.clicks.off_policy.log_rows import LoggedRows, require_item_probabilities, require_lists_without_gaps
+from rankwise.wings.clicks.positions.bias import Bias
 from tests.refusals import refusal, refuses
 
 DEPTH, SIZE = 3, 4

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise.clicks.logs.log import Log
-from rankwise.clicks.logs.position_pairs import Exchanges
+from rankwise.wings.clicks.logs.log import Log
+from rankwise.wings.clicks.logs.position_pairs import Exchanges
 from tests.clicks.test_log import rows
 
 

@@ -11,9 +11,9 @@ import pytest
 from scipy import optimize
 
 import rankwise as rw
-from rankwise import threads
-from rankwise.clicks.logs.log import Log
-from rankwise.clicks.models.model import NAMES, ClickModel
+from rankwise.base import threads
+from rankwise.wings.clicks.logs.log import Log
+from rankwise.wings.clicks.models.model import NAMES, ClickModel
 from tests.refusals import refusal, refuses
 
 EVERY = tuple(NAMES)

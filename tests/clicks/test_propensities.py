@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankwise.clicks import propensities
-from rankwise.clicks.positions.allpairs import PositionSwaps
+from rankwise.wings.clicks.positions.allpairs import PositionSwaps
 from tests.clicks.logs import CURVE, exact_log, rankings
 from tests.refusals import refusal, refuses
 

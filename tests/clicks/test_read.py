@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.clicks.logs import reading
+from rankwise.wings.clicks.logs import reading
 from tests.clicks.test_log import assert_same, rows
 from tests.refusals import refusal, refuses
 

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise import threads
-from rankwise.clicks.logs.log import Log
+from rankwise.base import threads
+from rankwise.wings.clicks.logs.log import Log
 from tests.refusals import refusal
 
 CURVE = [1.0, 0.68, 0.44, 0.32]

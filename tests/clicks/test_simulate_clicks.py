@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise import threads
+from rankwise.base import threads
 from tests.refusals import refusal
 
 CHANCES = (0.05, 0.3, 0.5, 0.7, 0.95)

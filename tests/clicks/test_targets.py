@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.clicks import regression
-from rankwise.clicks.logs.log import Log
-from rankwise.clicks.off_policy import targets as module
-from rankwise.clicks.off_policy.exposure import query_impressions
-from rankwise.clicks.positions.bias import Bias
+from rankwise.wings.clicks import regression
+from rankwise.wings.clicks.logs.log import Log
+from rankwise.wings.clicks.off_policy import targets as module
+from rankwise.wings.clicks.off_policy.exposure import query_impressions
+from rankwise.wings.clicks.positions.bias import Bias
 from tests.refusals import refusal, refuses
 
 ALPHA, BETA = np.array([1.0, 0.55, 0.3]), np.array([0.1, 0.08, 0.05])

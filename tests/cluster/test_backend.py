@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.cluster import learner, network, partitions
-from rankwise.cluster.backend import ClusterBackend, LostWorkerError, worker_error
-from rankwise.cluster.fit import train
 from rankwise.rankers.trees.newton import newton
+from rankwise.wings.cluster import learner, network, partitions
+from rankwise.wings.cluster.backend import ClusterBackend, LostWorkerError, worker_error
+from rankwise.wings.cluster.fit import train
 
 SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "checkpoint_every": 5}
 

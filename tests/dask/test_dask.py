@@ -11,16 +11,16 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.cluster import learner, network, partitions
-from rankwise.cluster.backend import LostWorkerError
-from rankwise.cluster.dask.workers import Workers
-from rankwise.cluster.row_plan import RowPlan, Runs, find_runs
 from rankwise.objectives.base import goal_totals, scales_in, with_scales
 from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.training.settings import TrainingSettings
 from rankwise.rankers.trees import protocol
 from rankwise.rankers.trees.lightgbm.ranker import LightGBM
 from rankwise.rankers.trees.newton import newton
+from rankwise.wings.cluster import learner, network, partitions
+from rankwise.wings.cluster.backend import LostWorkerError
+from rankwise.wings.cluster.dask.workers import Workers
+from rankwise.wings.cluster.row_plan import RowPlan, Runs, find_runs
 from tests import tiers
 from tests.data.serving import serving
 from tests.processes import HANG
@@ -203,7 +203,7 @@ def test_workers_start_at_the_base_rate_of_all_data(client, named, tmp_path, mon
     np.testing.assert_allclose(trained.predict(rare[1]), alone.predict(rare[1]), atol=1e-4)
     assert abs(trained.predict(rare[1]).mean()) > 0.5
     assert trained.history_["loss"] == pytest.approx(alone.history_["loss"], rel=1e-5)
-    monkeypatch.setattr("rankwise.cluster.fit.base_score", lambda _: 3.0)  # not that of the part that a worker has
+    monkeypatch.setattr("rankwise.wings.cluster.fit.base_score", lambda _: 3.0)  # not of a worker's part
     trained = rw.cluster.dask.fit(kind(**ranker.get_params()), folder, client=client, valid=rare[1], weight="weight")
     np.testing.assert_allclose(trained.predict(rare[1]), 3.0, atol=1e-4)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import rankwise as rw
-from rankwise.cluster.dask import workers
-from rankwise.cluster.dask.workers import Liveness, Workers, broken, processes
+from rankwise.wings.cluster.dask import workers
+from rankwise.wings.cluster.dask.workers import Liveness, Workers, broken, processes
 
 distributed = pytest.importorskip("distributed")
 

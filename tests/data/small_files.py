@@ -10,8 +10,8 @@ import pytest
 import zstandard
 
 import rankwise as rw
-from rankwise import caches
-from rankwise.data.letor import reader
+from rankwise.base import caches
+from rankwise.data.io.letor import reader
 
 SEEN: list[Path] = []
 

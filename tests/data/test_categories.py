@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.data.disk import mapped as disk
+from rankwise.data.io.disk import mapped as disk
 from rankwise.models.schema import Schema
 from tests.refusals import refusal, refuses
 

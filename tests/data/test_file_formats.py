@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.data import file_formats as files
+from rankwise.data.io import file_formats as files
 from tests.refusals import refusal, refuses
 
 TEXT = b"1 qid:a 1:0.5 #docid = A1\n0 qid:a 1:2 #docid = A2\n2 qid:b 1:9 #docid = B1\n0 qid:b 1:5 #docid = B2\n"

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.data.tables.polars import as_polars
+from rankwise.data.io.tables.polars import as_polars
 from tests.refusals import refusal, refuses
 
 # Columns that a table has are there: no need to ask whether they are None.

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.arrays import index_of
-from rankwise.data.tables.polars import ids_from_text
+from rankwise.base.arrays import index_of
+from rankwise.data.io.tables.polars import ids_from_text
 from tests.cli.running import run
 from tests.refusals import refusal, refuses
 

@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 import rankwise as rw
-from rankwise.data import leakage
 from rankwise.models import storage
+from rankwise.quality import leakage
 from tests.refusals import refusal
 
 QUICK: dict[str, Any] = {"rounds": 2, "leaves": 3, "min_documents": 2, "threads": 1}

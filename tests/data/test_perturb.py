@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankwise as rw
-from rankwise import threads
+from rankwise.base import threads
 from tests.refusals import refuses
 
 

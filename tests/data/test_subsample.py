@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise import threads
+from rankwise.base import threads
 from tests.refusals import refusal, refuses
 
 LABELS = [1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1, 1]

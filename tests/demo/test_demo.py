@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.demo import run
-from rankwise.demo.run import HEADLINE, OBJECTIVES, Demonstration
-from rankwise.report import write
 from rankwise.statistics.verdict import gain
+from rankwise.wings.lab.demo import run
+from rankwise.wings.lab.demo.run import HEADLINE, OBJECTIVES, Demonstration
+from rankwise.wings.lab.report import write
 from tests import tiers
 
 PICTURES = ("means.png", "curves.png", "differences.png")

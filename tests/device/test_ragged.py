@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.objectives.device.devices import Lists
 
-from rankwise.device.ragged import Ragged  # isort: skip
+from rankwise.base.device.ragged import Ragged  # isort: skip
 
 
 def test_tiles_cover_every_document_once_the_longest_list_first():

@@ -7,7 +7,7 @@ import torch
 import rankwise as rw
 from tests.objectives.device.devices import DEVICE, Lists
 
-from rankwise.device.random import document_uniforms, key_words, query_words  # isort: skip
+from rankwise.base.device.random import document_uniforms, key_words, query_words  # isort: skip
 import triton  # isort: skip
 import triton.language as tl  # isort: skip
 

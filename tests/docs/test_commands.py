@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from rankwise.cli.app import app, imports_first
-from rankwise.experiments.reproduce import experiment_spec
+from rankwise.wings.lab.experiments.reproduce import experiment_spec
 from tests.cli.running import run
 from tests.docs import commands, stand_ins
 from tests.docs.commands import PAGES, ROOT, Command

@@ -15,7 +15,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 
 
 def test_requests_of_the_page_are_answered_as_it_says():
-    from rankwise.serving.http import Service
+    from rankwise.wings.serve.http import Service
 
     rng = np.random.default_rng(0)
     features = np.column_stack([rng.normal(8, 2, 200), rng.integers(0, 9, 200), rng.integers(0, 2, 200)])

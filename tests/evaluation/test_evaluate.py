@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankwise as rw
-from rankwise import tables
+from rankwise.base import tables
+from rankwise.base.tables import Table, TableCell
 from rankwise.metrics import metric
-from rankwise.tables import Table, TableCell
 
 NAN = float("nan")
 

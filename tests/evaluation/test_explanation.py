@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.tables import Table
+from rankwise.base.tables import Table
 from tests.refusals import refusal, refuses
 
 KINDS = ("LightGBMRanker", "XGBoostRanker", "CatBoostRanker", "NeuralRanker")

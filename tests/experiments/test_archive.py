@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.experiments.results import Results
-from rankwise.experiments.verdicts import verdicts
+from rankwise.wings.lab.experiments.results import Results
+from rankwise.wings.lab.experiments.verdicts import verdicts
 from tests import synthetic_results
 from tests.refusals import refusal
 

@@ -20,21 +20,21 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.data.catalog import sets
-from rankwise.experiments import summary
-from rankwise.experiments.comparisons import comparison
-from rankwise.experiments.results import Results
-from rankwise.experiments.running import eta, frames
-from rankwise.experiments.running import run as engine
-from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
-from rankwise.experiments.running.sources import Source
-from rankwise.experiments.running.store import Store
-from rankwise.experiments.running.trials import cells_of, compute
-from rankwise.experiments.schema import KEY, QUERIES
-from rankwise.experiments.spec import Spec, find_spec, read_spec, recipes
-from rankwise.experiments.spec_types import method as read_method
-from rankwise.papers import claims as paper_claims
-from rankwise.papers.claims import PAPERS, Claim, claims, figures
+from rankwise.data.io.catalog import sets
+from rankwise.wings.lab.experiments import summary
+from rankwise.wings.lab.experiments.comparisons import comparison
+from rankwise.wings.lab.experiments.results import Results
+from rankwise.wings.lab.experiments.running import eta, frames
+from rankwise.wings.lab.experiments.running import run as engine
+from rankwise.wings.lab.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
+from rankwise.wings.lab.experiments.running.sources import Source
+from rankwise.wings.lab.experiments.running.store import Store
+from rankwise.wings.lab.experiments.running.trials import cells_of, compute
+from rankwise.wings.lab.experiments.schema import KEY, QUERIES
+from rankwise.wings.lab.experiments.spec import Spec, find_spec, read_spec, recipes
+from rankwise.wings.lab.experiments.spec_types import method as read_method
+from rankwise.wings.lab.papers import claims as paper_claims
+from rankwise.wings.lab.papers.claims import PAPERS, Claim, claims, figures
 from tests import shared
 from tests.processes import HANG, wait_until
 from tests.refusals import refusal, refuses
@@ -895,7 +895,7 @@ def test_the_command_refuses_in_words(tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 from rankwise.cli import main
-from rankwise.experiments.running.store import Store
+from rankwise.wings.lab.experiments.running.store import Store
 
 honest, trials = Store._write, []
 
@@ -978,7 +978,7 @@ import contextlib, os, signal, sys
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may have been started with it ignored
     from rankwise.cli import main
-    from rankwise.experiments.running import run
+    from rankwise.wings.lab.experiments.running import run
 
     @contextlib.contextmanager
     def started(count):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import rankwise as rw
-from rankwise.experiments.spec import find_spec, recipes
+from rankwise.wings.lab.experiments.spec import find_spec, recipes
 from tests.cli.running import refused
 
 SMALL = ("--trials", 1, "--set", "queries=10", "--no-progress")

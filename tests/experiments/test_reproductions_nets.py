@@ -11,17 +11,17 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.data.synthetic.ratings import synthetic_ratings
-from rankwise.experiments.running import run as engine
-from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
-from rankwise.experiments.running.sources import Source
-from rankwise.experiments.running.store import Store
-from rankwise.experiments.running.trials import cells_of, parts_of
-from rankwise.experiments.spec import Spec, find_spec, recipes
-from rankwise.experiments.spec_types import method
-from rankwise.experiments.summary import all_tables
 from rankwise.models.nets import presets
-from rankwise.papers.claims import claims, figures
+from rankwise.wings.lab.experiments.running import run as engine
+from rankwise.wings.lab.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
+from rankwise.wings.lab.experiments.running.sources import Source
+from rankwise.wings.lab.experiments.running.store import Store
+from rankwise.wings.lab.experiments.running.trials import cells_of, parts_of
+from rankwise.wings.lab.experiments.spec import Spec, find_spec, recipes
+from rankwise.wings.lab.experiments.spec_types import method
+from rankwise.wings.lab.experiments.summary import all_tables
+from rankwise.wings.lab.papers.claims import claims, figures
+from rankwise.wings.recommend.data.synthetic_ratings import synthetic_ratings
 
 RATINGS = "synthetic_ratings(n_users=30, n_items=400, n_ratings=70)"
 DOCUMENTS = "synthetic(n_queries=60, n_features=6, n_docs=10)"
@@ -356,8 +356,8 @@ def test_nets_need_no_library_of_trees(tmp_path):
     code = f"""
 import sys
 from typing import Any, cast
-from rankwise.experiments.running import run as engine
-from rankwise.experiments.spec import find_spec
+from rankwise.wings.lab.experiments.running import run as engine
+from rankwise.wings.lab.experiments.spec import find_spec
 spec = find_spec("2020-figure3-nets").quickly()
 spec = spec.changed({{"data": [{DOCUMENTS!r}], "trials": 1, "settings.epochs": 1}})
 engine.run(spec, {str(tmp_path / "r")!r}, jobs=1, estimate=False)

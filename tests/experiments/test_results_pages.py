@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise import tables
-from rankwise.experiments.schema import CURVES
-from rankwise.experiments.spec import recipes
-from rankwise.experiments.verdicts import verdicts
-from rankwise.papers.claims import PAPERS
+from rankwise.base import tables
+from rankwise.wings.lab.experiments.schema import CURVES
+from rankwise.wings.lab.experiments.spec import recipes
+from rankwise.wings.lab.experiments.verdicts import verdicts
+from rankwise.wings.lab.papers.claims import PAPERS
 from tests import tiers
 from tests.refusals import refusal, refuses
 

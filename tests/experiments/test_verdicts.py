@@ -10,14 +10,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from rankwise.experiments import summary
-from rankwise.experiments.effects import contrast, curve_contrast
-from rankwise.experiments.results import Results
-from rankwise.experiments.schema import CURVES, QUERIES
-from rankwise.experiments.verdicts import Verdict, verdicts
-from rankwise.papers import claims as paper_claims
-from rankwise.papers.claims import claims, figures
-from rankwise.report.summary import agreement
+from rankwise.wings.lab.experiments import summary
+from rankwise.wings.lab.experiments.effects import contrast, curve_contrast
+from rankwise.wings.lab.experiments.results import Results
+from rankwise.wings.lab.experiments.schema import CURVES, QUERIES
+from rankwise.wings.lab.experiments.verdicts import Verdict, verdicts
+from rankwise.wings.lab.papers import claims as paper_claims
+from rankwise.wings.lab.papers.claims import claims, figures
+from rankwise.wings.lab.report.summary import agreement
 from tests.refusals import refuses
 
 NAMES = ("LambdaMART", "XE-NDCG")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.cluster import partitions
-from rankwise.cluster.ray.actors import Actors, arrow_tables
 from rankwise.rankers.trees.newton import newton
+from rankwise.wings.cluster import partitions
+from rankwise.wings.cluster.ray.actors import Actors, arrow_tables
 
 pytestmark = pytest.mark.integration("ray", "xgboost")
 SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "checkpoint_every": 5}
@@ -63,7 +63,7 @@ def derivatives(data, objective, scores):
 
 def parts_on_dask(folder, count):
     distributed = pytest.importorskip("distributed")
-    from rankwise.cluster.dask.workers import Workers
+    from rankwise.wings.cluster.dask.workers import Workers
 
     with (
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0", memory_limit=0) as cluster,
@@ -178,7 +178,7 @@ def test_an_actor_that_dies_is_noticed_and_training_resumes(data, tmp_path, rank
 
 
 def test_what_cannot_be_trained_says_why(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwise.cluster.ray.actors._START", 5.0)
+    monkeypatch.setattr("rankwise.wings.cluster.ray.actors._START", 5.0)
     path = rw.data.write_parquet(data, tmp_path / "train.parquet")
     with pytest.raises(ValueError, match="only LightGBM and XGBoost train on a cluster: got catboost"):
         rw.cluster.ray.fit(rw.CatBoostRanker(), path)

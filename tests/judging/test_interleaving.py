@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.judging import anytime_test, traffic
-from rankwise.judging.interleave import A, B, TwoLists, merge
+from rankwise.judging import traffic
+from rankwise.wings.judging import anytime_test
+from rankwise.wings.judging.interleave import A, B, TwoLists, merge
 from tests.cli.running import run
 from tests.refusals import refusal, refuses
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.judging.plan import systematic
+from rankwise.wings.judging.plan import systematic
 from tests.evaluation.test_judged import GRADES, HUMAN, JUDGE, LABELS, NEW, OLD, RUNS, N, nested, table
 from tests.refusals import refusal
 
@@ -131,7 +131,7 @@ def test_a_second_batch_is_drawn_anew(monkeypatch):
         starts.append(start)
         return draw(chances, start)
 
-    monkeypatch.setattr(sys.modules["rankwise.judging.plan"], "systematic", recorded)
+    monkeypatch.setattr(sys.modules["rankwise.wings.judging.plan"], "systematic", recorded)
     pilot = judged(rw.judging.plan(RUNS, judge=JUDGE, judgements=60, metric="dcg@5"))
     rw.judging.plan(RUNS, judge=JUDGE, judgements=60, metric="dcg@5", previous=pilot)
     assert len(set(starts)) == 2  # else what was drawn first would decide what is drawn next

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import check, registry
+from rankwise import check
 from rankwise.data import columns
 from rankwise.data.columns import COLUMNS, DataColumn
+from rankwise.language import registry
 from rankwise.metrics import Reward
 from tests.cli.running import run
 from tests.refusals import refusal, refuses

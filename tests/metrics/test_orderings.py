@@ -7,9 +7,16 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise.metrics.orderings import AP, DISCORDANCE, LINEAR, Orderings, distribution, ndcg_orderings, quantiles
-from rankwise.metrics.random_orderings import counted, discordant_pairs, draw_favouring, inverted, sample_orderings
-from rankwise.threads import use_threads
+from rankwise.base.threads import use_threads
+from rankwise.metrics.orderings import AP, DISCORDANCE, LINEAR, Orderings, ndcg_orderings
+from rankwise.wings.lab.bounding.distributions import distribution, quantiles
+from rankwise.wings.lab.bounding.random_orderings import (
+    counted,
+    discordant_pairs,
+    draw_favouring,
+    inverted,
+    sample_orderings,
+)
 from tests.refusals import refusal
 
 

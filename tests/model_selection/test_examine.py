@@ -13,11 +13,11 @@ import pytest
 from scipy import sparse, stats
 
 import rankwise as rw
-from rankwise.data import leakage
-from rankwise.model_selection.examine import DataCheck
-from rankwise.statistics.doctor import parts
-from rankwise.statistics.doctor.features import missing_by_label, ndcg_by_feature, warn_of_training_data
-from rankwise.statistics.doctor.labels import NdcgRange
+from rankwise.quality import leakage
+from rankwise.quality.doctor import parts
+from rankwise.quality.doctor.features import missing_by_label, ndcg_by_feature, warn_of_training_data
+from rankwise.quality.doctor.labels import NdcgRange
+from rankwise.quality.examine import DataCheck
 from tests import shared
 from tests.refusals import refuses
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.model_selection import learning_curve as module
-from rankwise.model_selection.learning_curve import forecast
+from rankwise.quality import learning_curve as module
+from rankwise.quality.learning_curve import forecast
 from tests.refusals import refusal, refuses
 
 QUICK = "lightgbm(rounds=5, leaves=4, min_documents=5, patience=None, threads=1)"

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 import rankwise as rw
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 
 SCORES = np.array([1.0, 0.2, -0.5, 0.4])
 ONE = [0, 4]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import threads
+from rankwise.base import threads
 from rankwise.objectives.base import Objective
 from rankwise.objectives.pairwise.objectives import LambdaRank, Pairwise
 from rankwise.objectives.ragged import Derivatives

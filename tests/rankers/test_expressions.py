@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise import registry
+from rankwise.language import registry
 from rankwise.rankers import table
 from tests.refusals import refusal, refuses
 

@@ -15,7 +15,7 @@ import pytest
 from sklearn.base import clone
 
 import rankwise as rw
-from rankwise import registry
+from rankwise.language import registry
 from rankwise.models import storage
 from tests.refusals import refusal, refuses
 
@@ -309,7 +309,7 @@ def test_settings_of_the_training_that_it_has_not_are_those_of_the_bag(data, tmp
 
 
 def test_a_bag_resumes_from_its_checkpoint(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwise.user_code.digests", lambda *_: {})  # the class will be changed
+    monkeypatch.setattr("rankwise.language.user_code.digests", lambda *_: {})  # the class will be changed
     bag = rw.bagged(MeanLabel(), folds=2).set_params(checkpoint=tmp_path / "kept").fit(data)
     trained = []
     monkeypatch.setattr(MeanLabel, "_fit", lambda *_: trained.append(1))

@@ -12,8 +12,8 @@ import pytest
 from sklearn.metrics.pairwise import cosine_similarity
 
 import rankwise as rw
-from rankwise.recommend.als import solve
-from rankwise.recommend.model import Liked, in_order
+from rankwise.wings.recommend.als import solve
+from rankwise.wings.recommend.model import Liked, in_order
 from tests import tiers
 from tests.refusals import refusal, refuses
 
@@ -109,7 +109,7 @@ def test_events_that_occur_more_often_have_more_confidence():
 
 @pytest.mark.parametrize("similarity", ["cosine", "adjusted"])
 def test_neighbours_are_those_of_scikit_learn(ratings, similarity, monkeypatch):
-    monkeypatch.setattr("rankwise.recommend.knn._BLOCK", 90)  # a few items at a time
+    monkeypatch.setattr("rankwise.wings.recommend.knn._BLOCK", 90)  # a few items at a time
     k, x = 5, dense(ratings)
     columns = x
     if similarity == "adjusted":
@@ -146,7 +146,7 @@ def test_popularity_is_the_number_of_users_who_liked_it(ratings):
 
 @pytest.mark.parametrize("name", ALL)
 def test_lists_matrix_and_recommendations_agree(name, monkeypatch):
-    monkeypatch.setattr("rankwise.recommend.model._BLOCK", 90)  # a few users at a time
+    monkeypatch.setattr("rankwise.wings.recommend.model._BLOCK", 90)  # a few users at a time
     train, test = rw.recommend.Interactions.from_frame(table(14, 30, words=True)).split(
         (0.8, 0.2), seed=2, spare_held_out=False
     )
@@ -319,7 +319,7 @@ def test_ease_is_left_out_of_the_automatic_choice_where_it_would_take_long(ratin
     assert {one.model for one in chosen.candidates} == {"ease", "als", "knn", "popularity"}
     assert chosen.best.mean["recall@5"] == max(one.mean["recall@5"] for one in chosen.candidates)
     assert len(chosen.to_frame()) == len(chosen.to_dict()["candidates"]) == len(chosen.candidates)
-    monkeypatch.setattr("rankwise.recommend.choice.EASY", 5)
+    monkeypatch.setattr("rankwise.wings.recommend.choice.EASY", 5)
     few = rw.recommend.choose_recommender(ratings, metrics="recall@5", threads=1)
     assert {one.model for one in few.candidates} == {"als", "knn", "popularity"}
 

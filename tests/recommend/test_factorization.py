@@ -90,7 +90,7 @@ class Predicting:
 
 @pytest.mark.parametrize("excluded", [True, False])
 def test_the_full_catalogue_equals_brute_force(model, parts, excluded, monkeypatch):
-    monkeypatch.setattr("rankwise.recommend.evaluation._BLOCK", 300)  # five users at a time
+    monkeypatch.setattr("rankwise.wings.recommend.evaluation._BLOCK", 300)  # five users at a time
     train, test = parts
     metrics = ["ndcg@5", "ap", "rr", "recall@10"]
     done = rw.recommend.evaluate_interactions(model, test, metrics, exclude=train if excluded else None)
@@ -134,7 +134,7 @@ def test_exclusion_goes_by_ids(model, parts):
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_recommendations_are_the_best_there_are(model, parts, exclude_seen, monkeypatch):
-    monkeypatch.setattr("rankwise.recommend.model._BLOCK", 200)
+    monkeypatch.setattr("rankwise.wings.recommend.model._BLOCK", 200)
     train, _ = parts
     users = ["user 05", "user 03", "user 20", "user 11"]
     table = model.recommend(users, cutoff=7, exclude_seen=exclude_seen)

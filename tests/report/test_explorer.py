@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.experiments.results import Results
-from rankwise.experiments.schema import DOCUMENTS, QUERIES
-from rankwise.report import html
-from rankwise.report.explorer import packed
-from rankwise.report.view import View
-from rankwise.report.write import write_report
+from rankwise.wings.lab.experiments.results import Results
+from rankwise.wings.lab.experiments.schema import DOCUMENTS, QUERIES
+from rankwise.wings.lab.report import html
+from rankwise.wings.lab.report.explorer import packed
+from rankwise.wings.lab.report.view import View
+from rankwise.wings.lab.report.write import write_report
 from tests import synthetic_results as synthetic
 
 pytestmark = pytest.mark.slow

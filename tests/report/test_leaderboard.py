@@ -2,7 +2,7 @@
 
 import rankwise as rw
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
-from rankwise.report.leaderboard import write_leaderboard
+from rankwise.wings.lab.report.leaderboard import write_leaderboard
 
 BOARD = Leaderboard(
     metric="ndcg@10",

@@ -18,17 +18,18 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.experiments.results import DESCRIPTION, Results
-from rankwise.experiments.running.store import Outcome, Store
-from rankwise.experiments.schema import QUERIES, empty
 from rankwise.model_selection.result import Trial, Tuning
 from rankwise.model_selection.spaces import dimension
-from rankwise.report import cutoffs, figure_style, html, levels, orderings, per_query_figures, summary, training
-from rankwise.report.explorer import COLOUR_NAMES, packed, unpack
-from rankwise.report.result_tables import mean_frame
-from rankwise.report.view import View
-from rankwise.report.write import FILES, PAGE, write_report
 from rankwise.statistics.figures.drawing import COLOURS, figure
+from rankwise.wings.lab.bounding import figure as orderings
+from rankwise.wings.lab.experiments.results import DESCRIPTION, Results
+from rankwise.wings.lab.experiments.running.store import Outcome, Store
+from rankwise.wings.lab.experiments.schema import QUERIES, empty
+from rankwise.wings.lab.report import cutoffs, figure_style, html, levels, per_query_figures, summary, training
+from rankwise.wings.lab.report.explorer import COLOUR_NAMES, packed, unpack
+from rankwise.wings.lab.report.result_tables import mean_frame
+from rankwise.wings.lab.report.view import View
+from rankwise.wings.lab.report.write import FILES, PAGE, write_report
 from tests import synthetic_results as synthetic
 from tests.refusals import refusal
 
@@ -109,7 +110,7 @@ def test_summary_tells_the_winner_and_how_sure_it_is(results, page):
 def test_summary_does_not_claim_what_could_be_chance():
     found = synthetic.results(methods={"a": "lightgbm(listnet)", "b": "lightgbm(xendcg)"}, trials=2, queries=6)
     view = View(found)
-    from rankwise.experiments.comparisons import comparison
+    from rankwise.wings.lab.experiments.comparisons import comparison
 
     compared = comparison(found, DATA, 0.0)
     assert compared is not None
@@ -131,7 +132,7 @@ def test_the_title_says_what_the_tests_bear_out_and_the_claim_whose_it_is(tmp_pa
 
 
 def test_titles_of_several_methods_and_data_sets():
-    from rankwise.experiments.comparisons import comparison
+    from rankwise.wings.lab.experiments.comparisons import comparison
 
     def title(found: Results) -> str:
         compared = {name: comparison(found, name, 0.0) for name in View(found).datasets}
@@ -167,7 +168,7 @@ def test_intervals_have_one_level_throughout(tmp_path):
     table = page.partition('id="levels-mslr-web30k"')[2].partition("</table>")[0]
     assert f"{np.mean(means):.4f} ± {half:.4f}" in table
     pooled = replace(found, spec=found.spec | {"protocol": "folds"})
-    from rankwise.experiments.comparisons import comparison
+    from rankwise.wings.lab.experiments.comparisons import comparison
 
     compared = comparison(pooled, DATA, 0.0)
     assert compared is not None
@@ -307,7 +308,7 @@ def test_paper_is_told_to_agree_or_not(results, folder, page):
 
 def test_published_figures_stand_beside_ours():
     found = synthetic.results(trials=2, published="bruch2019.table1", methods={"ListNet": "a", "LambdaMART": "b"})
-    from rankwise.papers.claims import figures
+    from rankwise.wings.lab.papers.claims import figures
 
     found = replace(found, published=figures("bruch2019.table1"))
     frame = mean_frame(View(found), DATA, 0.0)
@@ -672,8 +673,8 @@ def test_explorer_holds_contributions_where_they_are_known(results):
 
 def test_explorer_takes_queries_at_even_distances_when_they_are_too_many(monkeypatch):
     found = synthetic.results(trials=1, queries=40, curves=False)
-    monkeypatch.setattr("rankwise.report.explorer.MOST_QUERIES", 4)
-    monkeypatch.setattr("rankwise.report.explorer._CHUNK", 10)
+    monkeypatch.setattr("rankwise.wings.lab.report.explorer.MOST_QUERIES", 4)
+    monkeypatch.setattr("rankwise.wings.lab.report.explorer._CHUNK", 10)
     made = packed(View(found))
     assert made is not None
     header, _ = unpack(made.packs["set-0"])
@@ -687,7 +688,7 @@ def test_explorer_takes_queries_at_even_distances_when_they_are_too_many(monkeyp
 
 def test_explorer_leaves_features_out_when_they_are_too_many(monkeypatch):
     found = synthetic.results(trials=1, queries=5, curves=False)
-    monkeypatch.setattr("rankwise.report.explorer.MOST_NUMBERS", 10)
+    monkeypatch.setattr("rankwise.wings.lab.report.explorer.MOST_NUMBERS", 10)
     made = packed(View(found))
     assert made is not None
     assert made.index["sets"][0]["width"] == 0

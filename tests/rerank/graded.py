@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankwise.rerank.data.lists import Lists
+from rankwise.wings.rerank.data.lists import Lists
 from tests.rerank.tiny import WORDS
 
 _OTHERS = [word for word in WORDS if word not in ("good", "great")]

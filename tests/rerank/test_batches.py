@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rankwise.rerank.batches import TOKEN_BUDGET, MiniBatchSize, mini_batches, prefetch
-from rankwise.threads import thread_count, use_threads
+from rankwise.base.threads import thread_count, use_threads
+from rankwise.wings.rerank.batches import TOKEN_BUDGET, MiniBatchSize, mini_batches, prefetch
 from tests.refusals import refusal, refuses
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.models import storage
-from rankwise.rerank import encoders
+from rankwise.wings.rerank import encoders
 from tests.refusals import refusal, refuses
 from tests.rerank import tiny
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import rankwise as rw
-from rankwise.rerank.model_card import model_card
+from rankwise.wings.rerank.model_card import model_card
 from tests.rerank import graded
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.rerank import passes
-from rankwise.rerank.batches import MiniBatchSize, mini_batches
+from rankwise.wings.rerank import passes
+from rankwise.wings.rerank.batches import MiniBatchSize, mini_batches
 from tests.refusals import refusal
 from tests.rerank.texts import RandomLists, gradients
 

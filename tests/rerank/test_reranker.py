@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rerank.learner import RerankLearner
+from rankwise.wings.rerank.learner import RerankLearner
 from tests.refusals import refusal, refuses
 from tests.rerank import graded, tiny
 
@@ -279,7 +279,7 @@ def test_scores_are_those_of_the_cross_encoder(trained, parts):
 
 def test_pairs_are_scored_in_their_order_however_they_are_cut(trained, parts, monkeypatch):
     whole = trained.predict(parts[1])
-    monkeypatch.setattr("rankwise.rerank.scoring._CHUNK", 7)
+    monkeypatch.setattr("rankwise.wings.rerank.scoring._CHUNK", 7)
     np.testing.assert_allclose(trained.predict(parts[1]), whole, atol=1e-5)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from rankwise.rerank import scoring
+from rankwise.wings.rerank import scoring
 from tests.rerank.texts import RandomLists
 
 

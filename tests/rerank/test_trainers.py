@@ -58,7 +58,7 @@ def test_the_trainer_of_sentence_transformers_trains_evaluates_saves_and_writes_
     loaded = CrossEncoder(str(tmp_path / "model"), device="cpu", local_files_only=True)
     assert loaded.predict(lists.pairs) == pytest.approx(after, abs=1e-6)
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-    assert "rankwise.rerank.loss.BoundLoss" in card
+    assert "rankwise.wings.rerank.loss.BoundLoss" in card
     assert '"objective": "lambdarank"' in card
     assert "@software{rankwise" in card
     assert "CrossEncoderRerankingEvaluator" in card

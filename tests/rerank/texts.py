@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from rankwise.arrays import offsets_of
+from rankwise.base.arrays import offsets_of
 from tests.rerank import tiny
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
+from rankwise.language.workspace import Workspace
 from rankwise.models import storage
-from rankwise.workspace import Workspace
 from tests.robustness.fuzzing import cases
 
 _TREES: dict[str, Any] = {"rounds": 9, "leaves": 5, "min_documents": 5, "threads": 1, "checkpoint_every": 2}

@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.experiments.running.store import Outcome, Store
+from rankwise.wings.lab.experiments.running.store import Outcome, Store
 from rankwise.evaluation.trec import write_run
 
 kind, folder, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rankwise.data.catalog.download import Archive, fetch
+from rankwise.data.io.catalog.download import Archive, fetch
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow

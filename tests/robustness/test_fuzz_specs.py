@@ -9,11 +9,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankwise as rw
-from rankwise.data.catalog.entry import describe
-from rankwise.experiments.results import Results
-from rankwise.experiments.running.store import Outcome, Store
-from rankwise.experiments.spec import Spec, find_spec, recipes
+from rankwise.data.io.catalog.entry import describe
 from rankwise.model_selection.result import Tuning, read_parameters
+from rankwise.wings.lab.experiments.results import Results
+from rankwise.wings.lab.experiments.running.store import Outcome, Store
+from rankwise.wings.lab.experiments.spec import Spec, find_spec, recipes
 from tests import synthetic_results
 from tests.robustness import fuzzing
 
@@ -59,7 +59,7 @@ DESCRIPTION = b'{"spec": {"name": "x", "methods": {"a": "xendcg"}}, "about": {"r
 
 
 def _recipes() -> list[bytes]:
-    folder = resources.files("rankwise.papers").joinpath("recipes")
+    folder = resources.files("rankwise.wings.lab.papers").joinpath("recipes")
     return [folder.joinpath(f"{name}.toml").read_bytes() for name in recipes()]
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import rankwise as rw
-from rankwise.rerank.data.trec import read_judgments
+from rankwise.wings.rerank.data.trec import read_judgments
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow

@@ -14,10 +14,10 @@ import pytest
 import treelite
 
 import rankwise as rw
+from rankwise.exports.export import FORMATS, write
+from rankwise.exports.solr import before_slack
 from rankwise.models.forests.forest import ForestModel
 from rankwise.rankers.table import ranker_class
-from rankwise.serving.export import FORMATS, write
-from rankwise.serving.solr import before_slack
 from tests.cli.running import run
 from tests.refusals import refusal, refuses
 

@@ -23,9 +23,9 @@ from tests.serving.running import Running
 pytest.importorskip("starlette", reason="needs the extra serve")
 from rankwise.models import storage
 from rankwise.models.schema import Schema
-from rankwise.serving import processes, server
-from rankwise.serving.feature_log import FeatureLog
-from rankwise.serving.request_parsing import RequestedQuery
+from rankwise.wings.serve import processes, server
+from rankwise.wings.serve.feature_log import FeatureLog
+from rankwise.wings.serve.request_parsing import RequestedQuery
 
 SETTINGS: Any = {"leaves": 7, "min_documents": 1, "threads": 1, "patience": None}
 EVERYWHERE = "0.0.0.0"  # noqa: S104 (nothing listens there)
@@ -134,7 +134,7 @@ def test_a_model_that_several_workers_cannot_load_is_a_sentence(models, tmp_path
 LOADING = """
 import os, signal
 from types import SimpleNamespace
-from rankwise.serving import server
+from rankwise.wings.serve import server
 def service():
     os.kill(os.getpid(), signal.SIGHUP)
     raise SystemExit(7)

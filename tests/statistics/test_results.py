@@ -12,24 +12,24 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.clicks.off_policy.assumptions import Assumption
-from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
-from rankwise.demo.run import HEADLINE, METRICS, Demonstration
+from rankwise.base.tables import Table
 from rankwise.evaluation.policy import PolicyEvaluation
 from rankwise.model_selection import spaces
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.model_selection.cross_validate import CrossValidation
-from rankwise.model_selection.examine import DataCheck
 from rankwise.model_selection.frontier import Frontier
-from rankwise.model_selection.learning_curve import LearningCurve
 from rankwise.model_selection.result import Trial, Tuning
-from rankwise.recommend.choice import Candidate, RecommenderChoice
-from rankwise.serving.skew import compare_features
-from rankwise.statistics.doctor.labels import DataFinding
+from rankwise.quality.doctor.labels import DataFinding
+from rankwise.quality.examine import DataCheck
+from rankwise.quality.learning_curve import LearningCurve
+from rankwise.quality.skew import compare_features
 from rankwise.statistics.judged import JudgedEvaluation
 from rankwise.statistics.prediction_powered import JudgedMean
 from rankwise.statistics.result import Result, as_json
-from rankwise.tables import Table
+from rankwise.wings.clicks.off_policy.assumptions import Assumption
+from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
+from rankwise.wings.lab.demo.run import HEADLINE, METRICS, Demonstration
+from rankwise.wings.recommend.choice import Candidate, RecommenderChoice
 from tests import synthetic_results
 from tests.refusals import refusal, refuses
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from rankwise.base.stream import Stream
+from rankwise.base.threads import use_threads
 from rankwise.statistics import significance
-from rankwise.stream import Stream
-from rankwise.threads import use_threads
 from tests.refusals import refuses
 
 SOME = np.array([0.02, 0.03, -0.01, 0.04, 0.02, 0.0, -0.03, 0.05])

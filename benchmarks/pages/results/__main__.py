@@ -45,7 +45,7 @@ from benchmarks.pages.results.folders import BLOCK, Folders
 from benchmarks.pages.results.overviews import holds, overview
 from benchmarks.quality import gamma
 from rankwise import check
-from rankwise.experiments.results import DESCRIPTION, Results
+from rankwise.wings.lab.experiments.results import DESCRIPTION, Results
 
 WIDTH = 1100  # pixels
 COLOURS = 256

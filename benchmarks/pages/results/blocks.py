@@ -13,14 +13,14 @@ from benchmarks.pages.results.bounds import by_bound
 from benchmarks.pages.results.changes import ahead, by_change
 from benchmarks.pages.results.peaks import by_peak
 from benchmarks.pages.results.rounds import by_reach, by_round
-from rankwise import tables
-from rankwise.experiments.comparisons import alpha, comparison, data_levels
-from rankwise.experiments.results import Results
-from rankwise.experiments.schema import QUERIES, empty
-from rankwise.experiments.spec import Spec, find_spec, recipes
-from rankwise.experiments.summary import LEVELS, levels_table, means_table, verdict_table
-from rankwise.experiments.verdicts import counted, verdicts
-from rankwise.papers.claims import figures
+from rankwise.base import tables
+from rankwise.wings.lab.experiments.comparisons import alpha, comparison, data_levels
+from rankwise.wings.lab.experiments.results import Results
+from rankwise.wings.lab.experiments.schema import QUERIES, empty
+from rankwise.wings.lab.experiments.spec import Spec, find_spec, recipes
+from rankwise.wings.lab.experiments.summary import LEVELS, levels_table, means_table, verdict_table
+from rankwise.wings.lab.experiments.verdicts import counted, verdicts
+from rankwise.wings.lab.papers.claims import figures
 
 METRICS = 6  # as many columns as a page has room for
 ROWS = 16  # a longer table of verdicts shows the metric that decides, and counts the others

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise import tables
+from rankwise.base import tables
 
 KEYS = ["data", "method", "trial", "round"]
 

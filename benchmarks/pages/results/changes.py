@@ -13,9 +13,10 @@ from itertools import permutations
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise import check, tables
-from rankwise.experiments.comparisons import alpha, comparison, data_levels
+from rankwise import check
+from rankwise.base import tables
 from rankwise.statistics.comparison import Comparison
+from rankwise.wings.lab.experiments.comparisons import alpha, comparison, data_levels
 
 NOISE, SETTINGS = "noise", "settings"
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import rankwise as rw
-from rankwise.experiments.results import DESCRIPTION, Results
+from rankwise.wings.lab.experiments.results import DESCRIPTION, Results
 
 BLOCK = re.compile(r"<!-- (?P<what>\w+) (?P<run>[\w/.-]+):begin -->.*?<!-- (?P=what) (?P=run):end -->", re.DOTALL)
 FIGURE = re.compile(

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from benchmarks.pages.results.blocks import ABSENT, recipe_of, trials
 from benchmarks.pages.results.folders import Folders
-from rankwise import tables
-from rankwise.experiments.comparisons import alpha, data_levels
-from rankwise.experiments.verdicts import Verdict, counted, verdicts
+from rankwise.base import tables
+from rankwise.wings.lab.experiments.comparisons import alpha, data_levels
+from rankwise.wings.lab.experiments.verdicts import Verdict, counted, verdicts
 
 
 def overview(folders: Folders) -> str:

@@ -12,7 +12,7 @@ import polars as pl
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise import tables
+from rankwise.base import tables
 from rankwise.statistics.significance import FEWEST, t_test
 
 KINDS = ("valid", "test", "train")

@@ -15,9 +15,9 @@ import polars as pl
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise import tables
-from rankwise.papers.claims import claims
+from rankwise.base import tables
 from rankwise.statistics.significance import t_test
+from rankwise.wings.lab.papers.claims import claims
 
 ROUNDS = (5, 10, 25, 50, 100, 200, 500, 1000)
 

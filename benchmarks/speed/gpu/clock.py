@@ -10,8 +10,8 @@ import triton.language as tl
 from torch import Tensor
 
 from benchmarks.harness import Call
-from rankwise.device.arithmetic import sigmoid
-from rankwise.device.random import uniform_pair
+from rankwise.base.device.arithmetic import sigmoid
+from rankwise.base.device.random import uniform_pair
 
 Calls = Mapping[str, Call]
 Timing = dict[str, float]

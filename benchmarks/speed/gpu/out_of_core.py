@@ -23,7 +23,7 @@ import numpy as np
 
 import rankwise as rw
 from benchmarks.harness import difference, say
-from rankwise.data.disk.mapped import DiskDataset
+from rankwise.data.io.disk.mapped import DiskDataset
 
 FEATURES, LENGTH, TEST_QUERIES, PAGE = 136, 120, 2000, 1 << 28
 IN_HOST = {"cache_host_ratio": 1.0, "min_cache_page_bytes": PAGE}

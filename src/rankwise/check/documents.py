@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.arrays import Ids
+from rankwise.base.arrays import Ids
 from rankwise.check.errors import error
 from rankwise.check.queries import LARGEST_WEIGHT, query_of_row
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import sparse
+from rankwise.base import sparse
 from rankwise.check.errors import error, is_missing
 from rankwise.check.message import Row
 from rankwise.check.settings import integer

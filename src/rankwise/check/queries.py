@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.arrays import Ids, offsets_of
+from rankwise.base.arrays import Ids, offsets_of
 from rankwise.check.errors import error, is_missing
 from rankwise.check.message import Row
 

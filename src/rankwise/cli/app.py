@@ -1,6 +1,7 @@
 """The root of the command line: its help, its version and its commands."""
 
-import importlib
+import importlib.util
+import pkgutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from rankwise import caches
 from rankwise._version import __version__
-from rankwise.cli import clicks, console, data, experiments, judge, recommend, rerank
-from rankwise.cli.command import Group, register
-from rankwise.cli.evaluate import evaluate, explain, interleave
-from rankwise.cli.train import auto, cross_validate, frontier, serve, train, tune
+from rankwise.base import caches
+from rankwise.cli import console, data
+from rankwise.cli.command import DATA, EVALUATE, PANELS, TRAIN, Group, register
+from rankwise.cli.evaluate import evaluate, explain
+from rankwise.cli.train import auto, cross_validate, export, frontier, train, tune
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected error, 2 bad usage or bad input, 3 a check fails or an alarm, 4 cannot tell, "
@@ -132,16 +133,14 @@ def root(
     """Answer the options that come before a command."""
 
 
-_BEGIN, _TRAIN, _EVALUATE, _DATA = "Begin", "Train and use a ranker", "Evaluate and explain", "Data and recommendations"
-register(app, _BEGIN, experiments.demo)
 register(
-    app, _TRAIN, train.train, cross_validate.cross_validate, train.predict, tune.tune, auto.auto, frontier.frontier,
-    serve.export, serve.serve, serve.objectives,
+    app, TRAIN, train.train, cross_validate.cross_validate, train.predict, tune.tune, auto.auto, frontier.frontier,
+    export.export, export.objectives,
 )  # fmt: skip
-register(app, _EVALUATE, evaluate.evaluate, evaluate.compare, explain.explain, interleave.interleave)
-register(app, "Experiments", experiments.reproduce, experiments.report)
-register(app, _DATA, recommend.recommend)
-app.add_typer(rerank.app, name="rerank", rich_help_panel=_TRAIN)
-app.add_typer(clicks.app, name="clicks", rich_help_panel=_EVALUATE)
-app.add_typer(judge.app, name="judge", rich_help_panel=_EVALUATE)
-app.add_typer(data.app, name="data", rich_help_panel=_DATA)
+register(app, EVALUATE, evaluate.evaluate, evaluate.compare, explain.explain)
+for _wing in pkgutil.iter_modules(importlib.import_module("rankwise.wings").__path__, "rankwise.wings."):
+    if _wing.ispkg and importlib.util.find_spec(f"{_wing.name}.commands"):
+        importlib.import_module(f"{_wing.name}.commands").add(app)
+app.add_typer(data.app, name="data", rich_help_panel=DATA)
+app.registered_commands.sort(key=lambda command: PANELS.index(command.rich_help_panel))
+app.registered_groups.sort(key=lambda group: PANELS.index(group.rich_help_panel))

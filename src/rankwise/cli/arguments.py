@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset, Within
 from rankwise.cli.options import RUNNING
 

@@ -20,6 +20,10 @@ from rankwise.cli import console, gone, help  # noqa: A004 (of commands)
 from rankwise.cli.options import READING, Interface
 from rankwise.data.columns import reading_arguments
 
+PANELS = BEGIN, TRAIN, EVALUATE, EXPERIMENTS, DATA = (
+    "Begin", "Train and use a ranker", "Evaluate and explain", "Experiments", "Data and recommendations"
+)  # fmt: skip
+"""Titles below which commands are listed, in this order."""
 _WORDS = {"True": "true", "False": "false", "None": "none"}
 _OPTION = re.compile(r"--[a-z-]+")
 
@@ -128,6 +132,11 @@ def grouped(title: str, *commands: Callable[..., None]) -> typer.Typer:
     return app
 
 
+def register_group(app: typer.Typer, panel: str, name: str, title: str, *commands: Callable[..., None]) -> None:
+    """Add a group of commands, whose help begins with ``title``, below the title ``panel``."""
+    app.add_typer(grouped(title, *commands), name=name, rich_help_panel=panel)
+
+
 def _about_input(raised: Exception) -> bool:
     """Whether an error is about what the user passed: of a TypeError, if we raised it, and say what to do."""
     expected = isinstance(raised, ValueError | OSError | check.MissingExtraError)
@@ -160,7 +169,7 @@ def advice(message: check.Message, command: Any) -> str:
 
 def _option(name: str, value: str | None, options: Mapping[str, Any]) -> str | None:
     """Return the words of a command line for an argument, or None where it has no option."""
-    from rankwise.data.reading import CSV_OPTIONS, LETOR_OPTIONS
+    from rankwise.data.io.reading import CSV_OPTIONS, LETOR_OPTIONS
 
     of_reading = name in {*LETOR_OPTIONS, *reading_arguments(), *CSV_OPTIONS} - {"progress"}
     option = options.get("label" if name == "more_labels" else name)

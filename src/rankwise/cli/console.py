@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rankwise import check
-from rankwise.progress import bar
+from rankwise.base.progress import bar
+from rankwise.base.steps import Steps as Steps
+from rankwise.base.tables import Table
 from rankwise.statistics import terminal_tables
 from rankwise.statistics.result import as_json
-from rankwise.steps import Steps as Steps
-from rankwise.tables import Table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import rankwise as rw
-from rankwise import check, files
-from rankwise.arrays import Keywords
+from rankwise import check
+from rankwise.base import files
+from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
@@ -37,7 +38,7 @@ class Writing:
 
     def free(self, target: Path) -> None:
         """Raise at once if a file could not be written at the end, or its name does not say its format."""
-        from rankwise.data.reading import format_to_write
+        from rankwise.data.io.reading import format_to_write
 
         format_to_write(target)
         files.check_writable(target, force=self.force)
@@ -94,7 +95,7 @@ def check_(
     rankwise data check mq2008 --fold 3 --strict
     """
     running.free(plot, outputs.PICTURES)
-    from rankwise.data.reading import is_set
+    from rankwise.data.io.reading import is_set
 
     train, held_out = reading.parts(source, valid)
     test = source if test is None and is_set(source) else test
@@ -253,7 +254,7 @@ def list_(*, running: Json_) -> None:
     rankwise data list
     rankwise train mq2008 --data-folder ~/letor -o model
     """
-    from rankwise.data.catalog.sets import datasets
+    from rankwise.data.io.catalog.sets import datasets
 
     sets = datasets()
     running.show([asdict(entry) for entry in sets], ("", sets.table()))
@@ -261,7 +262,7 @@ def list_(*, running: Json_) -> None:
 
 def _read(source: str, reading: Reading) -> "RankingDataset":
     """Read data; of a set the training part, which is the one to look at, split and perturb: test data stay unseen."""
-    from rankwise.data.reading import is_set
+    from rankwise.data.io.reading import is_set
 
     if reading.part is None and is_set(source):
         reading = replace(reading, part="train")

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option, Parameter
 from rankwise.cli import inputs, options
 from rankwise.data.columns import COLUMNS, is_text, roles
 
 if TYPE_CHECKING:
+    from rankwise.base.steps import Steps
     from rankwise.data.dataset import RankingDataset
-    from rankwise.steps import Steps
 
 _TEXTS = ("separator", "decimal", "thousands", *roles())
 """Arguments of reading that are words: names of columns, and marks."""
@@ -94,14 +94,14 @@ class Reading:
 
     def data(self, name: str, bar: "Steps | None" = None, tables: Keywords | None = None) -> "RankingDataset":
         """Read one data set; ``tables`` are options for tables, where the user says nothing."""
-        from rankwise.data import reading
+        from rankwise.data.io import reading
 
         progress = None if bar is None else bar.part
         return reading.read(name, part=self.part, fold=self.fold, progress=progress, tables=tables, **self.arguments)
 
     def parts(self, data: str, valid: str | None) -> "tuple[RankingDataset, RankingDataset | None]":
         """Read training and validation data."""
-        from rankwise.data import reading
+        from rankwise.data.io import reading
 
         return reading.read_parts(data, valid, self.fold, **self.arguments)
 

@@ -5,7 +5,7 @@ from collections.abc import Container, Sequence
 from types import MappingProxyType
 
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 
 NONE: Keywords = MappingProxyType({})  # type: ignore[assignment]  # which nobody changes
 """No settings."""

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 import typer
 
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import OneOf, Parameter, declared
 from rankwise.cli import inputs
 

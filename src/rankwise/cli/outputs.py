@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankwise import files
+from rankwise.base import files
+from rankwise.base.tables import Table, as_csv
 from rankwise.cli import console
 from rankwise.statistics.result import as_json
-from rankwise.tables import Table, as_csv
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankwise import check, files
+from rankwise import check
+from rankwise.base import files
+from rankwise.base.tables import Table
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.cli import console, outputs
 from rankwise.cli.options import RUNNING
 from rankwise.evaluation import written_scores
 from rankwise.models import storage
-from rankwise.tables import Table
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from rankwise.arrays import Array
+    from rankwise.base.arrays import Array
+    from rankwise.base.steps import Steps
     from rankwise.data.dataset import RankingDataset
-    from rankwise.steps import Steps
 
 _GROUP = Option(group=RUNNING)
 Seed = Annotated[

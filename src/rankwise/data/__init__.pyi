@@ -1,11 +1,11 @@
 from rankwise.data.frames import to_frame as to_frame
-from rankwise.data.letor.writer import write_letor as write_letor
+from rankwise.data.io.letor.writer import write_letor as write_letor
+from rankwise.data.io.tables.parquet import write_parquet as write_parquet
 from rankwise.data.perturb import add_negatives as add_negatives
 from rankwise.data.perturb import binarize as binarize
 from rankwise.data.perturb import flip_labels as flip_labels
 from rankwise.data.splits import trials as trials
 from rankwise.data.subsample import thin as thin
 from rankwise.data.synthetic.lists import synthetic_ideal as synthetic_ideal
-from rankwise.data.tables.parquet import write_parquet as write_parquet
-from rankwise.serving.feature_log import read_feature_log as read_feature_log
-from rankwise.serving.skew import compare_features as compare_features
+from rankwise.quality.feature_log import read_feature_log as read_feature_log
+from rankwise.quality.skew import compare_features as compare_features

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Keywords, read_only
+from rankwise.base.arrays import Column, Keywords, read_only
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, Keywords, read_only, rows_of
+from rankwise.base.arrays import Column, Ids, Keywords, read_only, rows_of
+from rankwise.base.sparse import is_sparse
 from rankwise.data import columns
 from rankwise.data.arguments import Changes, Columns, NamedColumns, Roles
 from rankwise.data.categories import Values, lists
-from rankwise.data.tables import Table
-from rankwise.sparse import is_sparse
+from rankwise.data.io.tables import Table
 
 if TYPE_CHECKING:
-    from rankwise.stream import Stream
+    from rankwise.base.stream import Stream
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -266,7 +266,7 @@ class RankingDataset:
 
     def stream(self, seed: int, round: int = 0) -> "Stream":
         """Return the random stream of these queries, keyed by their ids."""
-        from rankwise.stream import Stream  # brings Numba, which takes long to load
+        from rankwise.base.stream import Stream  # brings Numba, which takes long to load
 
         return Stream(seed, round, self.query_ids)
 

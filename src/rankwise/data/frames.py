@@ -13,11 +13,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, Keywords, Offsets, group_rows
-from rankwise.data import columns, leakage
+from rankwise.base import hooks
+from rankwise.base.arrays import Column, Ids, Keywords, Offsets, group_rows
+from rankwise.data import columns
 from rankwise.data.arguments import Names
-from rankwise.data.tables import Table
-from rankwise.data.tables.features import (
+from rankwise.data.io.tables import Table
+from rankwise.data.io.tables.features import (
     CategoryLists,
     category_lists,
     column_names,
@@ -27,7 +28,7 @@ from rankwise.data.tables.features import (
     of_values,
     require_column,
 )
-from rankwise.data.tables.polars import as_polars, checked_ids, ids_to_numpy, without_nulls
+from rankwise.data.io.tables.polars import as_polars, checked_ids, ids_to_numpy, without_nulls
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -273,7 +274,7 @@ def warn_of_leakage(
     """Warn of features that probably reveal the answer, unless the user ``requested`` them by name."""
     named = set() if requested is None else set(column_names(requested))
     hint = "leave out with `features={}` what is not known before documents are ranked, or name all features"
-    leakage.warn_features([name for name in features if name not in named], hint, data)
+    hooks.find("warning", "features")([name for name in features if name not in named], hint, data)
 
 
 def coded_columns(features: Sequence[str], categorical: Collection[str], lists: CategoryLists) -> Keywords:

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, threads
-from rankwise.arrays import offsets_of
-from rankwise.compiling import kernel
+from rankwise import check
+from rankwise.base import threads
+from rankwise.base.arrays import offsets_of
+from rankwise.base.compiling import kernel
+from rankwise.base.stream import Stream, empty_set, insert, uniform, uniform_pair
 from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
-from rankwise.stream import Stream, empty_set, insert, uniform, uniform_pair
 
 FLIP_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
 """How likely each grade is when a label is redrawn: 2021 paper, section 5.4."""

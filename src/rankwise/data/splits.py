@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
-from rankwise.stream import Stream
 
 Data = TypeVar("Data", bound=RankingDataset)
 

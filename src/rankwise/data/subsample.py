@@ -5,14 +5,15 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, threads
-from rankwise.arrays import Keywords, offsets_of, rows_of
+from rankwise import check
+from rankwise.base import threads
+from rankwise.base.arrays import Keywords, offsets_of, rows_of
+from rankwise.base.compiling import kernel
+from rankwise.base.stream import uniform
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
-from rankwise.compiling import kernel
 from rankwise.data import columns
 from rankwise.data.splits import Data
-from rankwise.stream import uniform
 
 
 @plain_signature

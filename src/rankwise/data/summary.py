@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Column, Ids, Json, row_blocks
+from rankwise.base.arrays import Column, Ids, Json, row_blocks
+from rankwise.base.tables import Table
 from rankwise.data.dataset import RankingDataset
-from rankwise.tables import Table
 
 _FEW_LABELS = 20
 _BINS = 10

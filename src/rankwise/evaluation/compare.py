@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, moved
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
+from rankwise.base.stream import Stream
 from rankwise.evaluation.pairing import DEFAULT, System, pair
 from rankwise.evaluation.systems import Evaluated, Run, Scored
 from rankwise.statistics import significance
 from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
 from rankwise.statistics.judged import JudgedEvaluation
 from rankwise.statistics.titles import bounds_of
-from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from rankwise.metrics import MetricLike

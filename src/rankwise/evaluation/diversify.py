@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Ids, Offsets, read_only
-from rankwise.compiling import kernel
+from rankwise.base.arrays import Array, Ids, Offsets, read_only
+from rankwise.base.compiling import kernel
+from rankwise.base.threads import over_queries
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.gains import NO_CUTOFF
 from rankwise.metrics.sorting import longest_of, order_in, scratch_for
-from rankwise.threads import over_queries
 
 Similarity = ArrayLike | Callable[[slice], ArrayLike]
 """(n_docs, n) vectors, or a function from the rows of a query to the matrix of their similarities."""

@@ -6,7 +6,7 @@ from typing import overload
 from numpy.typing import ArrayLike
 
 from rankwise import check, moved
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.evaluation.measure import measure, score
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Evaluated, Run, Scored

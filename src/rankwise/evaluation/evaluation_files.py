@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankwise import check, files, moved
+from rankwise import check, moved
+from rankwise.base import files
 from rankwise.statistics.evaluation import Evaluation, JudgedShare
 from rankwise.statistics.frames import write_frame
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwise import tables
-from rankwise.arrays import Array, Json
+from rankwise.base import tables
+from rankwise.base.arrays import Array, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.exposure import MERITS, GroupShares, group_shares
 from rankwise.statistics.evaluation import Evaluation

@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, tables
-from rankwise.arrays import Array, Ids, Offsets, offsets_of
-from rankwise.data import leakage
-from rankwise.data.disk.mapped import DiskDataset
-from rankwise.data.tables.polars import as_polars
+from rankwise import check
+from rankwise.base import tables
+from rankwise.base.arrays import Array, Ids, Offsets, offsets_of
+from rankwise.data.io.disk.mapped import DiskDataset
+from rankwise.data.io.tables.polars import as_polars
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Evaluated, Run, Scored, on_data, scores_of
 from rankwise.metrics import Metric, MetricLike
@@ -27,6 +27,7 @@ from rankwise.metrics.gains import longest
 from rankwise.metrics.judged import Judged
 from rankwise.metrics.precision import Hit, Precision, Recall
 from rankwise.models.schema import is_frame
+from rankwise.quality import leakage
 from rankwise.statistics import significance
 from rankwise.statistics.judged import JudgedEvaluation
 from rankwise.statistics.prediction_powered import NO_DIFFERENCE, JudgedMean, prediction_powered

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.base.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of
 from rankwise.metrics import Metric, MetricLike, metrics_for

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import index_of
+from rankwise.base.arrays import index_of
 from rankwise.evaluation.measure import measure
 from rankwise.evaluation.systems import Evaluated, Scored
 from rankwise.metrics import MetricLike

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, moved
-from rankwise.arrays import Array, Json, Keywords, offsets_of
+from rankwise.base.arrays import Array, Json, Keywords, offsets_of
+from rankwise.base.stream import Stream
+from rankwise.base.tables import Table
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.groups import GroupExposure, GroupMoments, Moments
 from rankwise.metrics.base import Metric
@@ -23,8 +25,6 @@ from rankwise.objectives.noise import sample_rankings
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.judgements import judgements_of
 from rankwise.statistics.titles import Titles
-from rankwise.stream import Stream
-from rankwise.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl

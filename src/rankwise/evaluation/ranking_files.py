@@ -9,7 +9,7 @@ import polars as pl
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.file_formats import shown
+from rankwise.data.io.file_formats import shown
 from rankwise.evaluation import ranking_names
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.score_files import read_ranking

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rankwise import check
-from rankwise.data.file_formats import STANDARD_INPUT
-from rankwise.files import is_device
+from rankwise.base.files import is_device
+from rankwise.data.io.file_formats import STANDARD_INPUT
 
 
 def named(pairs: Sequence[str]) -> dict[str, Path]:

@@ -10,11 +10,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.data.categories import Values, join
 from rankwise.data.columns import flat, nested
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.file_formats import read_bytes, shown
+from rankwise.data.io.file_formats import read_bytes, shown
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import FeatureModel
 from rankwise.models import formats

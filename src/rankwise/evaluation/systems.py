@@ -9,10 +9,11 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check, hooks
-from rankwise.arrays import Array, Floats, Keywords
+from rankwise import check
+from rankwise.base import hooks
+from rankwise.base.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables import Table
+from rankwise.data.io.tables import Table
 from rankwise.models.contributions import Contributions
 from rankwise.models.schema import ModelInput, Schema, is_frame, lists_of
 

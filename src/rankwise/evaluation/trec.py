@@ -14,11 +14,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, tables, threads
-from rankwise.arrays import Keywords
-from rankwise.data import file_formats as files
+from rankwise import check
+from rankwise.base import tables, threads
+from rankwise.base.arrays import Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables.polars import as_polars, checked_ids, without_nulls
+from rankwise.data.io import file_formats as files
+from rankwise.data.io.tables.polars import as_polars, checked_ids, without_nulls
 from rankwise.evaluation.systems import IrDataset, Run
 from rankwise.models.schema import is_frame
 

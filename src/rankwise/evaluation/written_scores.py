@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwise import check, files
-from rankwise.arrays import Array
-from rankwise.tables import as_csv
+from rankwise import check
+from rankwise.base import files
+from rankwise.base.arrays import Array
+from rankwise.base.tables import as_csv
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,7 +30,7 @@ def format_of(path: Path) -> str:
 
 def write_scores(path: Path, scores: Array, data: "RankingDataset", *, tag: str, force: bool) -> None:
     """Write scores, in the order of the file of data, as a TREC run, as a table, as an array or as lines."""
-    from rankwise.data.file_formats import create_bytes
+    from rankwise.data.io.file_formats import create_bytes
 
     match format_of(path):
         case ".run" | ".trec":

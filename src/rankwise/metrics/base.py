@@ -9,15 +9,16 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, grammar, registry
-from rankwise.arrays import Array, Column, Keywords, Offsets, read_only, rows_of
+from rankwise import check
+from rankwise.base.arrays import Array, Column, Keywords, Offsets, read_only, rows_of
+from rankwise.base.threads import Kernel, over_queries
 from rankwise.check.docstrings import PlainSignature
 from rankwise.check.parameters import AtLeast, OneOf, Within, check_declared
 from rankwise.data import columns as table
 from rankwise.data.dataset import RankingDataset
+from rankwise.language import grammar, registry
 from rankwise.metrics.gains import NO_CUTOFF, label_error, longest
 from rankwise.metrics.sorting import TIES
-from rankwise.threads import Kernel, over_queries
 
 KernelCall = tuple[Kernel, *tuple[object, ...]]
 """A kernel and its arguments."""

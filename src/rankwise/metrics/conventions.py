@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.metrics.base import RankMetric
 from rankwise.metrics.dcg import NDCG, RBP
 from rankwise.metrics.diversity import DIVERSITY

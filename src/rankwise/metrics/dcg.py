@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from rankwise.arrays import Array
+from rankwise.base.arrays import Array
+from rankwise.base.compiling import kernel
 from rankwise.check.parameters import Within
-from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.gains import Gain, checked_gain, discounts, gain_rule, ideal_sum, relevance_rule
 from rankwise.metrics.kernel_query import buffers_for, open_query, rank, sum_over_ranks

@@ -14,14 +14,14 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Ids, Offsets, read_only
+from rankwise.base.arrays import Array, Column, Ids, Offsets, read_only
+from rankwise.base.compiling import kernel
+from rankwise.base.threads import over_queries
 from rankwise.check.parameters import Within
-from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.err import cascade
 from rankwise.metrics.gains import NO_CUTOFF, discounts, longest, relevance_rule
 from rankwise.metrics.precision import AP, Hit, Precision
-from rankwise.threads import over_queries
 
 _NOTHING = 1e-18
 _GOALS = (
@@ -232,7 +232,7 @@ def is_goal(name: str) -> bool:
     >>> [name for name in ("cat", "purchase", "is_clicked", "margin", "aspect_2") if is_goal(name)]
     ['purchase', 'is_clicked', 'margin']
     """
-    from rankwise.data.leakage import suspects  # which only these metrics ask, and few of them
+    from rankwise.quality.leakage import suspects  # which only these metrics ask, and few of them
 
     return bool(suspects([name])) or name.lower() in _GOALS
 

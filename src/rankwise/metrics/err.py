@@ -13,9 +13,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets
+from rankwise.base.arrays import Array, Offsets
+from rankwise.base.compiling import kernel
 from rankwise.check.parameters import Within
-from rankwise.compiling import kernel
 from rankwise.metrics.base import KernelCall, RankMetric
 from rankwise.metrics.gains import gain_rule
 from rankwise.metrics.kernel_query import buffers_for, open_query, rank

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Ids, Offsets
+from rankwise.base.arrays import Array, Ids, Offsets
 from rankwise.metrics.gains import Gain, gains_and_ideal
 
 MERITS: Final = ("equal", "proportional")

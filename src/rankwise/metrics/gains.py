@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets, read_only
-from rankwise.compiling import kernel
+from rankwise.base.arrays import Array, Offsets, read_only
+from rankwise.base.compiling import kernel
+from rankwise.base.threads import over_queries
 from rankwise.metrics.sorting import sort_down
-from rankwise.threads import over_queries
 
 Gain = str | tuple[float, ...]
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise.arrays import Column, Offsets
-from rankwise.compiling import kernel
+from rankwise.base.arrays import Column, Offsets
+from rankwise.base.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.dcg import PLAIN, weighted_sum
 from rankwise.metrics.gains import relevance_rule

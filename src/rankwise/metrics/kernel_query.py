@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankwise.arrays import Array, Offsets
-from rankwise.compiling import kernel
+from rankwise.base.arrays import Array, Offsets
+from rankwise.base.compiling import kernel
 from rankwise.metrics.gains import fill_gains
 from rankwise.metrics.sorting import group_end, longest_of, ranking, scratch_for
 

@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from rankwise.base.compiling import kernel
 from rankwise.check.parameters import OneOf
-from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall
 from rankwise.metrics.dcg import BY_RELEVANT, BY_RETRIEVED, PLAIN, TO_RELEVANT, weighted_sum
 from rankwise.metrics.gains import relevance_rule

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankwise.compiling import kernel
+from rankwise.base.compiling import kernel
 from rankwise.metrics.base import KernelCall, RankMetric
 from rankwise.metrics.gains import discounts, relevance_rule
 from rankwise.metrics.kernel_query import buffers_for, open_query, rank, sum_over_ranks

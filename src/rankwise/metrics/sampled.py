@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Column, Offsets, codes_in_queries
-from rankwise.compiling import kernel
+from rankwise.base.arrays import Column, Offsets, codes_in_queries
+from rankwise.base.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall
 from rankwise.metrics.dcg import DCG
 from rankwise.metrics.gains import discounts, gain_rule, relevance_rule

@@ -10,7 +10,7 @@ Scores must not be NaN or +inf here: callers check first. Equal scores keep the 
 
 import numpy as np
 
-from rankwise.compiling import REORDERED, kernel
+from rankwise.base.compiling import REORDERED, kernel
 
 AVERAGE, ROW, WORST, BEST = 0, 1, 2, 3
 TIES = {"average": AVERAGE, "row": ROW, "worst": WORST, "best": BEST}

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, overload
 
-from rankwise import check, grammar, registry
-from rankwise.arrays import Keywords
+from rankwise import check
+from rankwise.base.arrays import Keywords
+from rankwise.language import grammar, registry
 from rankwise.metrics.base import FunctionMetric, Metric, MetricFunction, RankMetric, checked_name
 from rankwise.metrics.conventions import OWN, TREC_EVAL, normalized_name, options_of, peers, require_cutoff
 from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP

@@ -16,11 +16,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from rankwise.base.device import to_device
+from rankwise.base.device.launching import program_list, triton_kernel
+from rankwise.base.device.order import ordered
+from rankwise.base.device.ragged import Ragged
 from rankwise.data.dataset import RankingDataset
-from rankwise.device import to_device
-from rankwise.device.launching import program_list, triton_kernel
-from rankwise.device.order import ordered
-from rankwise.device.ragged import Ragged
 from rankwise.metrics.base import Metric, RankMetric
 from rankwise.metrics.dcg import BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT, weighted_sum
 from rankwise.metrics.gains import GRADES, NO_CUTOFF, Gain, Ideal, discounts, gains_by_rule, longest

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, moved, tables, user_code
-from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
+from rankwise import check, moved
+from rankwise.base import tables
+from rankwise.base.arrays import Array, Ids, Json, Keywords, comparable, rows_of
+from rankwise.base.progress import Update, bar
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
-from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
+from rankwise.language import user_code
+from rankwise.language.workspace import Workspace
 from rankwise.metrics import MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
 from rankwise.model_selection.fold_splits import fold_list
 from rankwise.models import storage
-from rankwise.progress import Update, bar
+from rankwise.quality import leakage
 from rankwise.rankers import expressions
 from rankwise.rankers.base import IterativeRanker, Ranker
 from rankwise.rankers.table import load
@@ -30,7 +33,6 @@ from rankwise.rankers.training.settings import code_of
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.judgements import Digests, judgements_of
 from rankwise.statistics.titles import Titles
-from rankwise.workspace import Workspace
 
 if TYPE_CHECKING:
     import polars as pl

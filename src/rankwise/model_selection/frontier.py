@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, metrics, moved, tables
-from rankwise.arrays import Array, Json
+from rankwise import check, metrics, moved
+from rankwise.base import tables
+from rankwise.base.arrays import Array, Json
+from rankwise.base.progress import bar
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
-from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.cross_validate import checked_ranker, finished_models, trained
 from rankwise.objectives.base import Objective, Sum
 from rankwise.objectives.table import ObjectiveLike, objective
 from rankwise.objectives.wrappers.goal import label_of
-from rankwise.progress import bar
+from rankwise.quality import leakage
 from rankwise.rankers import fit_arguments
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import out_of_fold_of

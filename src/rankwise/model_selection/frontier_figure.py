@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Keywords
+from rankwise.base.arrays import Array, Keywords
 from rankwise.model_selection.frontier import Frontier, shares
 from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas, light_grid
 from rankwise.statistics.figures.labels import label_points

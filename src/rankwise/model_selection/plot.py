@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import tables
+from rankwise.base import tables
 from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Tuning
 from rankwise.model_selection.spaces import Choice, Range
 from rankwise.statistics.figures.drawing import GREY, canvas, light_grid

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check, moved, settings_files, tables
+from rankwise import check, moved
 from rankwise._version import __version__
-from rankwise.arrays import Json, Keywords
-from rankwise.files import replacing
+from rankwise.base import tables
+from rankwise.base.arrays import Json, Keywords
+from rankwise.base.files import replacing
+from rankwise.language import settings_files
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.table import build_ranker, ranker_class
 from rankwise.rankers.trees import monotone

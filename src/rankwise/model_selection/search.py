@@ -4,10 +4,11 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rankwise import check, user_code
-from rankwise.arrays import Json, Keywords
+from rankwise import check
+from rankwise.base.arrays import Json, Keywords
 from rankwise.check.parameters import declared
 from rankwise.data.dataset import RankingDataset
+from rankwise.language import user_code
 from rankwise.metrics import Metric, MetricLike, expression
 from rankwise.metrics import metric as find_metric
 from rankwise.model_selection import spaces

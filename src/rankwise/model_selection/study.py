@@ -9,11 +9,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from rankwise import check, files
+from rankwise import check
+from rankwise.base import files
+from rankwise.language.workspace import Workspace, refuse_existing
 from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial
 from rankwise.model_selection.search import SearchProblem
 from rankwise.rankers.table import build_ranker
-from rankwise.workspace import Workspace, refuse_existing
 
 if TYPE_CHECKING:
     from optuna import Study

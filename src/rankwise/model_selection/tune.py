@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from rankwise import caches, check, moved
+from rankwise import check, moved
+from rankwise.base import caches
+from rankwise.base.progress import Update, bar
+from rankwise.base.stream import Stream
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import Above, AtLeast, Option, Unset
-from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
@@ -20,12 +22,11 @@ from rankwise.model_selection.result import COMPLETE, Trial, Tuning
 from rankwise.model_selection.search import DEFAULT, SearchProblem, checked_search
 from rankwise.model_selection.study import ended_trials, mend, open_study, process
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.progress import Update, bar
+from rankwise.quality import leakage
 from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.run import interruption_unannounced
-from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from optuna import Study

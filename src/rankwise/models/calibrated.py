@@ -6,10 +6,10 @@ from typing import Any, Never, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.base.arrays import Array, Floats, Json, Offsets
+from rankwise.base.sparse import dense
 from rankwise.models.model import Model, Score
 from rankwise.models.schema import Schema
-from rankwise.sparse import dense
 from rankwise.statistics.calibration import Curve
 
 ALL = ""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rankwise.arrays import Array, Floats
+from rankwise.base.arrays import Array, Floats
 from rankwise.models.schema import Schema
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.base.arrays import Array, Floats, Json, Offsets
 from rankwise.models.contributions import Contributions
 from rankwise.models.schema import ModelInput, Schema
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rankwise import check, tables
-from rankwise.arrays import Json
+from rankwise import check
+from rankwise.base import tables
+from rankwise.base.arrays import Json
 from rankwise.models import storage
 from rankwise.models.schema import Schema
 from rankwise.statistics.evaluation import Evaluation

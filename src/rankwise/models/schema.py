@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Keywords
+from rankwise.base.arrays import Array, Floats, Json, Keywords
 from rankwise.data.categories import Values, join
 from rankwise.data.categories import lists as category_lists
 from rankwise.data.columns import reading_arguments
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk import mapped as disk
-from rankwise.data.tables import Table
+from rankwise.data.io.disk import mapped as disk
+from rankwise.data.io.tables import Table
 
 ModelInput = RankingDataset | ArrayLike | Table
 """What can be scored: a data set, a matrix or a table of features."""
@@ -249,7 +249,7 @@ def has_queries(table: Table) -> bool:
 
 
 def _names(table: Table) -> list[str]:
-    from rankwise.data.tables.polars import as_polars
+    from rankwise.data.io.tables.polars import as_polars
 
     return as_polars(table)[0].collect_schema().names()
 
@@ -264,7 +264,7 @@ def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
     """Read every column of a table as a feature, or those that ``schema`` names; ids and labels are all 0."""
     import polars as pl
 
-    from rankwise.data.tables.polars import as_polars
+    from rankwise.data.io.tables.polars import as_polars
 
     columns, listed = as_polars(table)
     names = columns.collect_schema().names()

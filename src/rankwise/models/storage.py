@@ -33,9 +33,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, files
+from rankwise import check
 from rankwise._version import __version__
-from rankwise.arrays import Column, Json
+from rankwise.base import files
+from rankwise.base.arrays import Column, Json
 
 DESCRIPTION, CARD = "rankwise.json", "README.md"
 FORMAT = 1

@@ -15,11 +15,9 @@ from rankwise.objectives.smooth.objectives import ApproxNDCG as ApproxNDCG
 from rankwise.objectives.smooth.objectives import SmoothAP as SmoothAP
 from rankwise.objectives.smooth.objectives import SmoothRBP as SmoothRBP
 from rankwise.objectives.softmax.calibrated import Calibrated as Calibrated
-from rankwise.objectives.softmax.guarantees import guarantees as guarantees
 from rankwise.objectives.softmax.objectives import XENDCG as XENDCG
 from rankwise.objectives.softmax.objectives import ListNet as ListNet
 from rankwise.objectives.softmax.objectives import SoftmaxCE as SoftmaxCE
-from rankwise.objectives.wrappers.bounded import bounded as bounded
 from rankwise.objectives.wrappers.clickwise import clickwise as clickwise
 from rankwise.objectives.wrappers.fair import fair as fair
 from rankwise.objectives.wrappers.goal import on as on
@@ -30,3 +28,5 @@ from rankwise.objectives.wrappers.weighted import weighted as weighted
 from rankwise.rankers.adapters import lightgbm_objective as lightgbm_objective
 from rankwise.rankers.adapters import xgboost_objective as xgboost_objective
 from rankwise.statistics.objective_checks import check_objective as check_objective
+from rankwise.wings.lab.bounding.bounded import bounded as bounded
+from rankwise.wings.lab.bounding.guarantees import guarantees as guarantees

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from rankwise import check
-from rankwise.arrays import Array, Column, read_only
+from rankwise.base.arrays import Array, Column, read_only
+from rankwise.base.stream import Stream
 from rankwise.objectives.base import Objective, PreparedSum
 from rankwise.objectives.prepared import KERNEL_DEVICES, NoDeviceKernelError, NoKernelWarning, Prepared, has_kernels
-from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from rankwise.objectives.torch import TorchLoss

@@ -12,13 +12,14 @@ from typing import ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, grammar
-from rankwise.arrays import Array
+from rankwise import check
+from rankwise.base.arrays import Array
+from rankwise.base.stream import Stream
 from rankwise.check.docstrings import PlainSignature
 from rankwise.data.columns import flat
+from rankwise.language import grammar
 from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.ragged import Derivatives, Values
-from rankwise.stream import Stream
 
 MORE_LABELS = "more_labels."
 """The start of the names of labels by name among columns."""

@@ -9,12 +9,12 @@ import functools
 import re
 from typing import Any
 
-from rankwise import grammar, registry
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
+from rankwise.base.tables import Table
+from rankwise.language import grammar, registry
 from rankwise.objectives.function_objective import Adapted
 from rankwise.objectives.smooth.objectives import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
-from rankwise.tables import Table
 
 _REQUIRED = dataclasses.MISSING  # the default of an argument that has none
 INSIDE = "as inside"

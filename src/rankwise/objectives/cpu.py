@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from rankwise.compiling import FUSED, kernel
+from rankwise.base.compiling import FUSED, kernel
+from rankwise.base.stream import fill_uniforms, uniform_pair
 from rankwise.metrics.sorting import longest_of, order_in, scratch_for
 from rankwise.objectives.fastmath import log
-from rankwise.stream import fill_uniforms, uniform_pair
 
 NOISES: Final = ("gumbel", "logistic", "gaussian")
 TREATMENTS: Final = ("absolute", "floored", "ones", "gradient")

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets
-from rankwise.device import to_device
-from rankwise.device.order import ordered
-from rankwise.device.ragged import Ragged
-from rankwise.device.random import key_words, query_words
+from rankwise.base.arrays import Array, Offsets
+from rankwise.base.device import to_device
+from rankwise.base.device.order import ordered
+from rankwise.base.device.ragged import Ragged
+from rankwise.base.device.random import key_words, query_words
+from rankwise.base.stream import Stream
+from rankwise.base.threads import Kernel
 from rankwise.metrics.gains import Gain, Ideal
 from rankwise.metrics.triton import gains_and_ideal
 from rankwise.objectives.cpu import NOISES, TREATMENTS
@@ -30,13 +32,11 @@ from rankwise.objectives.ragged import (
     RaggedLists,
     Random,
     Selection,
+    ValueMaps,
     Values,
     noise_streams,
 )
-from rankwise.objectives.triton import chain, clean, fill_errors, gather, map_values, perturb, reduce, replace_curvature
-from rankwise.objectives.wrappers.bounds import BoundMaps
-from rankwise.stream import Stream
-from rankwise.threads import Kernel
+from rankwise.objectives.triton import chain, clean, fill_errors, gather, perturb, reduce, replace_curvature
 
 _TILE, _BLOCK, _WIDE = 256, 256, 1024
 
@@ -213,15 +213,9 @@ class DeviceLists(Ragged, RaggedLists):
             second is not None, has_hessian, out.numerator is not out.gradient, _TILE, num_warps=2,
         )  # fmt: skip
 
-    def map_values(self, bounds: BoundMaps, values: Tensor) -> tuple[Tensor, Tensor]:
+    def map_values(self, maps: ValueMaps, values: Tensor) -> tuple[Tensor, Tensor]:
         """Map the value of each query in place; return the map's first and second derivative."""
-        firsts, seconds = torch.empty_like(values), torch.empty_like(values)
-        tables = (bounds.scale,) * 5 if bounds.tables is None else bounds.tables
-        map_values[(self.n_queries,)](
-            values, bounds.scale, bounds.shift, bounds.slope, *tables, firsts, seconds, bounds.sign,
-            bounds.tables is not None, _BLOCK, num_warps=2,
-        )  # fmt: skip
-        return firsts, seconds
+        return maps.apply_on_device(values)
 
     def noisy(
         self, scores: Tensor, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str

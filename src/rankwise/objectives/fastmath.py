@@ -10,7 +10,7 @@ reductions of the argument below would not survive reordering.
 
 import numpy as np
 
-from rankwise.compiling import FUSED, kernel
+from rankwise.base.compiling import FUSED, kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # ends in zeros: its product with an exponent is exact

@@ -14,13 +14,14 @@ from typing import NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check, registry
-from rankwise.arrays import Array
+from rankwise import check
+from rankwise.base.arrays import Array
+from rankwise.base.stream import Stream
+from rankwise.language import registry
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import NoDeviceKernelError, PerDocument, Prepared, checked_lists, reject_columns
 from rankwise.objectives.ragged import Derivatives, Selection, Values
-from rankwise.stream import Stream
 
 _EXPECTED = (
     "return Derivatives(value, gradient, hessian, numerator), (value, gradient, hessian) or (gradient, hessian): one "

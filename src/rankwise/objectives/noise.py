@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, offsets_of, read_only
-from rankwise.compiling import kernel
+from rankwise.base.arrays import Array, offsets_of, read_only
+from rankwise.base.compiling import kernel
+from rankwise.base.stream import Stream
+from rankwise.base.threads import over_queries
 from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.cpu import NOISES
 from rankwise.objectives.plackett_luce.cpu.draws import PLACE, sample_batch, samples_at_once, tabulate, working_memory
 from rankwise.objectives.ragged import RaggedLists, draw_streams
-from rankwise.stream import Stream
-from rankwise.threads import over_queries
 
 
 def sample_scores(

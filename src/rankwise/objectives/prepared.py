@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Column, read_only
+from rankwise.base.arrays import Array, Column, read_only
+from rankwise.base.stream import Stream
+from rankwise.base.threads import Kernel
 from rankwise.data.columns import taken_by_objectives
 from rankwise.objectives.ragged import (
     FIRST,
@@ -29,8 +31,6 @@ from rankwise.objectives.ragged import (
     Values,
     parameters,
 )
-from rankwise.stream import Stream
-from rankwise.threads import Kernel
 
 PerDocument = Annotated[Values, "document"]
 """A field with one element per document, or none at all."""
@@ -209,7 +209,7 @@ class PreparedKernel(Prepared):
     curvature: str = ""
     """Treatment of the Hessian (``cpu.py``)."""
     work: Annotated[Column | None, "query"] = None
-    """The cost of each query on the CPU, as :func:`rankwise.threads.over_queries` counts it."""
+    """The cost of each query on the CPU, as :func:`rankwise.base.threads.over_queries` counts it."""
 
     def __post_init__(self) -> None:
         kind: Any = type(self.arguments)

@@ -7,23 +7,30 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import NONE, UNWANTED, Array, Offsets, empty_apart, read_only, rows_of
+from rankwise.base.arrays import NONE, UNWANTED, Array, Offsets, empty_apart, read_only, rows_of
+from rankwise.base.stream import Stream
+from rankwise.base.threads import Kernel, over_queries
 from rankwise.metrics.gains import Gain, Ideal, gain_shares, gains_and_ideal
 from rankwise.objectives import cpu
-from rankwise.stream import Stream
-from rankwise.threads import Kernel, over_queries
-
-if TYPE_CHECKING:
-    from rankwise.objectives.wrappers.bounds import BoundMaps
 
 Values = Any
 """A NumPy array, or a torch tensor on a device."""
+
+
+class ValueMaps(Protocol):
+    """A map of each query's value."""
+
+    def apply(self, values: Array) -> tuple[Array, Array, Array]:
+        """Return the mapped values and the first and second derivative of the maps."""
+
+    def apply_on_device(self, values: Values) -> tuple[Values, Values]:
+        """Map tensors in place, and return the first and second derivative of the maps."""
 
 
 class Derivatives(NamedTuple):
@@ -220,9 +227,9 @@ class RaggedLists:
             cpu.chain, self.offsets, read_only(first), read_only(seconds), out.gradient, out.hessian, numerator
         )
 
-    def map_values(self, bounds: "BoundMaps", values: Values) -> tuple[Values, Values]:
+    def map_values(self, maps: ValueMaps, values: Values) -> tuple[Values, Values]:
         """Map the value of each query in place; return the map's first and second derivative."""
-        values[:], first, second = bounds.apply(values)
+        values[:], first, second = maps.apply(values)
         return first, second
 
     def noisy(

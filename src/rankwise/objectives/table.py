@@ -4,7 +4,9 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rankwise import check, grammar, registry
+from rankwise import check
+from rankwise.base import hooks
+from rankwise.language import grammar, registry
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.function_objective import Adapted, as_objective
@@ -14,7 +16,6 @@ from rankwise.objectives.plackett_luce.objectives import ListMLE, PLRank
 from rankwise.objectives.smooth.objectives import ApproxNDCG, SmoothAP, SmoothRBP
 from rankwise.objectives.softmax.calibrated import Calibrated
 from rankwise.objectives.softmax.objectives import XENDCG, ListNet, SoftmaxCE
-from rankwise.objectives.wrappers.bounded import bounded
 from rankwise.objectives.wrappers.clickwise import clickwise
 from rankwise.objectives.wrappers.fair import fair
 from rankwise.objectives.wrappers.goal import on
@@ -36,8 +37,9 @@ OBJECTIVES: dict[str, type[Objective]] = {
     )
 }
 WRAPPERS: dict[str, type[Objective]] = {
-    cls.name: cls for cls in (stochastic, bounded, weighted, on, clickwise, fair, positioned, safe)
+    cls.name: cls for cls in (stochastic, weighted, on, clickwise, fair, positioned, safe)
 }
+WRAPPERS |= {name: hooks.find("wrapper", name) for name in sorted(hooks.names("wrapper"))}  # those of wings
 
 
 def objective(expression: ObjectiveLike) -> Objective:

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from rankwise import check
-from rankwise.arrays import offsets_of
+from rankwise.base.arrays import offsets_of
+from rankwise.base.stream import Stream
 from rankwise.data.columns import flat
 from rankwise.objectives.autograd import (
     PreparedLoss,
@@ -28,7 +29,6 @@ from rankwise.objectives.autograd import (
 from rankwise.objectives.prepared import checked_lists, has_kernels
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as as_objective
-from rankwise.stream import Stream
 
 _REDUCTIONS = ("mean", "sum", "none")
 

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, offsets_of
+from rankwise.base.arrays import Array, Floats, offsets_of
+from rankwise.base.stream import Stream
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import ObjectiveLike
@@ -15,7 +16,6 @@ from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.fit_arguments import mean, query_weights
 from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.xgboost.model import average_hessian, queries_before
-from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from rankwise.objectives.prepared import Prepared

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, moved
-from rankwise.arrays import Array, Json, Keywords
-from rankwise.data import leakage
+from rankwise.base.arrays import Array, Json, Keywords
+from rankwise.base.threads import use_threads
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -21,6 +21,7 @@ from rankwise.models.model import Model
 from rankwise.models.schema import ModelInput, Schema, is_frame, queries_of
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
+from rankwise.quality import leakage
 from rankwise.rankers import expressions, fit_arguments, table
 from rankwise.rankers.sklearn import Estimator, check_fitted, reject
 from rankwise.rankers.training import run
@@ -36,7 +37,6 @@ from rankwise.rankers.training.settings import (
     trains_at_once,
 )
 from rankwise.rankers.training.validation import EvalSet, measures_of
-from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
     import polars as pl
@@ -394,7 +394,7 @@ class Ranker(Estimator, ABC):
 
         The last column is where contributions start from, the same for every document; rows add up to the scores. They
         are SHAP values of trees and integrated gradients of nets: see :meth:`contributions`, and :func:`rw.explain
-        <rankwise.evaluation.explanation.explain>` for tables of one query with names and values.
+        <rankwise.evaluation.explain.explanation.explain>` for tables of one query with names and values.
         """
         if isinstance(data, RankingDataset):
             data.warn_of_order()

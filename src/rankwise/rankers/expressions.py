@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rankwise import check, grammar, registry, syntax, user_code
-from rankwise.arrays import Keywords
+from rankwise import check
+from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import declared
+from rankwise.language import grammar, registry, syntax, user_code
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, makers, native

@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Ids, Keywords, group_rows, part_of
-from rankwise.data import leakage
+from rankwise.base.arrays import Array, Column, Ids, Keywords, group_rows, part_of
 from rankwise.data.columns import column_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.models.schema import ModelInput, Schema, frame, is_frame, lists_of
 from rankwise.objectives.base import Objective
+from rankwise.quality import leakage
+from rankwise.quality.doctor.features import warn_of_training_data
 from rankwise.rankers.sklearn import reject
-from rankwise.statistics.doctor.features import warn_of_training_data
 
 Validation = ModelInput | tuple[ModelInput, ArrayLike, ArrayLike] | None
 """Validation data: a data set, a table with labels and query ids, or (X, y, qid)."""

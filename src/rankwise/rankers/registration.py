@@ -4,7 +4,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from rankwise import check, registry
+from rankwise import check
+from rankwise.language import registry
 from rankwise.metrics.base import Metric
 from rankwise.metrics.table import metric as find_metric
 from rankwise.objectives.base import Objective

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Keywords
+from rankwise.base.arrays import Array, Column, Keywords
 from rankwise.check.parameters import declared
 from rankwise.models.model import no_shares
 from rankwise.rankers import migration_hints

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import tables
-from rankwise.arrays import Json
-from rankwise.tables import Table
+from rankwise.base import tables
+from rankwise.base.arrays import Json
+from rankwise.base.tables import Table
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset

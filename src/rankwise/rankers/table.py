@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rankwise import check, registry
-from rankwise.arrays import Json, Keywords
+from rankwise import check
+from rankwise.base.arrays import Json, Keywords
+from rankwise.language import registry
 from rankwise.models import storage
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ RANKERS: dict[str, tuple[str, str]] = {
     "xgboost": ("rankwise.rankers.trees.xgboost.ranker", "XGBoostRanker"),
     "catboost": ("rankwise.rankers.trees.catboost.ranker", "CatBoostRanker"),
     "neural": ("rankwise.rankers.nets.ranker", "NeuralRanker"),
-    "factorization": ("rankwise.recommend.factorization.ranker", "FactorizationRanker"),
+    "factorization": ("rankwise.wings.recommend.factorization.ranker", "FactorizationRanker"),
 }
 """Name -> (module, class): a library is imported only when its ranker is asked for."""
 ENSEMBLES: dict[str, tuple[str, str]] = {
@@ -110,10 +111,10 @@ def installed(name: str) -> None:
 
 
 RECOMMENDERS: dict[str, tuple[str, str]] = {
-    "ease": ("rankwise.recommend.ease", "EASE"),
-    "als": ("rankwise.recommend.als", "ALS"),
-    "knn": ("rankwise.recommend.knn", "ItemKNN"),
-    "popularity": ("rankwise.recommend.popularity", "Popularity"),
+    "ease": ("rankwise.wings.recommend.ease", "EASE"),
+    "als": ("rankwise.wings.recommend.als", "ALS"),
+    "knn": ("rankwise.wings.recommend.knn", "ItemKNN"),
+    "popularity": ("rankwise.wings.recommend.popularity", "Popularity"),
 }
 """Rankers that learn from interactions alone, at once and without an objective."""
 

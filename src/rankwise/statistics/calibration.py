@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.base.arrays import Array
 
 METHODS = ("isotonic", "platt", "sigmoid")
 _OUTER = 1e-3  # slope beyond the outer knots of isotonic regression, of the mean slope: it only breaks ties

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, hooks, moved, tables
-from rankwise.arrays import Ids, Json
+from rankwise import check, moved
+from rankwise.base import hooks, tables
+from rankwise.base.arrays import Ids, Json
 from rankwise.metrics.base import weighted_mean
 from rankwise.statistics import significance
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, JudgedShare, varies
@@ -327,6 +328,6 @@ class Comparison(Result):
         about: "Mapping[str, str] | None" = None,
         force: bool = False,
     ) -> Path:
-        """Write it as one HTML page for a browser; see :func:`rankwise.report.comparison.write_comparison`."""
+        """Write it as one HTML page for a browser; see :func:`rankwise.lab.write_comparison`."""
         write: Callable[..., Path] = hooks.find("report", "Comparison")
         return write(self, path, titles=titles, about=about, force=force)

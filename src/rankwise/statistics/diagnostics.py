@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from rankwise.tables import Table
+from rankwise.base.tables import Table
 
 _MARKS = {"error": "✗", "warning": "!", "note": "·"}
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, moved, tables, threads
-from rankwise.arrays import Ids, Json, read_only
-from rankwise.compiling import kernel
+from rankwise import check, moved
+from rankwise.base import tables, threads
+from rankwise.base.arrays import Ids, Json, read_only
+from rankwise.base.compiling import kernel
+from rankwise.base.stream import Stream, uniform_pair
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import significance
 from rankwise.statistics.judgements import Digests, Judgements
 from rankwise.statistics.result import Result
 from rankwise.statistics.titles import Titles, bounds_of, canonical, find, titles_of
-from rankwise.stream import Stream, uniform_pair
 
 if TYPE_CHECKING:
     import polars as pl

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankwise.files import replacing
+from rankwise.base.files import replacing
+from rankwise.base.tables import NOTHING, Table, as_csv, number
 from rankwise.statistics.result import as_json
-from rankwise.tables import NOTHING, Table, as_csv, number
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rankwise import moved, tables
-from rankwise.arrays import Json
+from rankwise import moved
+from rankwise.base import tables
+from rankwise.base.arrays import Json
 from rankwise.statistics.prediction_powered import JudgedMean
 from rankwise.statistics.result import Result
 

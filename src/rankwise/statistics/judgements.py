@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Ids, Offsets
+from rankwise.base.arrays import Array, Ids, Offsets
+from rankwise.base.stream import hashed_ids
 from rankwise.data.columns import column_of, flat
 from rankwise.metrics.base import Metric
-from rankwise.stream import hashed_ids
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset

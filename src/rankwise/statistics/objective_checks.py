@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, offsets_of, rows_of
+from rankwise.base.arrays import Array, offsets_of, rows_of
+from rankwise.base.stream import Stream
+from rankwise.base.tables import Table
 from rankwise.objectives.base import MORE_LABELS, Objective
 from rankwise.objectives.ragged import Derivatives
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.statistics.result import Result
-from rankwise.stream import Stream
-from rankwise.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array
+from rankwise.base.arrays import Array
 from rankwise.statistics.significance import TTest
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, moved, tables
-from rankwise.arrays import Array, Json
+from rankwise import check, moved
+from rankwise.base import tables
+from rankwise.base.arrays import Array, Json
+from rankwise.base.stream import Stream
 from rankwise.data.columns import labels_of
 from rankwise.statistics.figures.drawing import BLUE, GREY, canvas
 from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST
-from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from rankwise import check
-from rankwise.arrays import Json
-from rankwise.files import replacing
-from rankwise.tables import Table, as_csv
+from rankwise.base.arrays import Json
+from rankwise.base.files import replacing
+from rankwise.base.tables import Table, as_csv
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets
+from rankwise.base.arrays import Array, Offsets
 from rankwise.metrics import Metric
 from rankwise.metrics.base import RankMetric
 from rankwise.metrics.dcg import BY_IDEAL, PLAIN, weighted_sum

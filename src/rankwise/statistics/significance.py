@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, threads
-from rankwise.compiling import kernel
-from rankwise.stream import Stream, philox
+from rankwise import check
+from rankwise.base import threads
+from rankwise.base.compiling import kernel
+from rankwise.base.stream import Stream, philox
 
 FLIPS = 100_000
 FEWEST = 3

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from rankwise import check, tables
-from rankwise.tables import Table
+from rankwise import check
+from rankwise.base import tables
+from rankwise.base.tables import Table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rankwise import tables
+from rankwise.base import tables
 from rankwise.statistics.significance import alpha, holm
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 import rankwise as rw
-from rankwise import caches, check
-from rankwise.data.catalog import sets
-from rankwise.data.catalog.download import Archive, fetch
+from rankwise import check
+from rankwise.base import caches
+from rankwise.data.io.catalog import sets
+from rankwise.data.io.catalog.download import Archive, fetch
 from tests.data.serving import serving
 from tests.data.small_files import isolate, put, rows
 from tests.refusals import refusal

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import caches
-from rankwise.data.disk import binary_copy, cache
-from rankwise.data.letor import reader
+from rankwise.base import caches
+from rankwise.data.io.disk import binary_copy, cache
+from rankwise.data.io.letor import reader
 from tests.data.small_files import SEEN, isolate, put, rows, same
 
 

@@ -17,9 +17,9 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise import caches
-from rankwise.data.disk import cache, open_data
-from rankwise.data.letor import reader
+from rankwise.base import caches
+from rankwise.data.io.disk import cache, open_data
+from rankwise.data.io.letor import reader
 from tests.refusals import refusal, refuses
 
 TEXT = "1 qid:1 1:0.5 2:6\n0 qid:1 2:7\n2 qid:2 1:3\n" * 1

@@ -96,7 +96,7 @@ def test_no_value_of_a_block_before_is_kept(tmp_path: Path):
 
 def test_wide_and_sparse_lines_are_in_memory_a_block_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A thousand bytes of text may stand for a megabyte of features."""
-    from rankwise.data.letor import buffers
+    from rankwise.data.io.letor import buffers
 
     path = tmp_path / "rows.txt"
     path.write_text("".join(f"0 qid:1 {1 + row % 5000}:{row}\n" for row in range(2000)) + "1 qid:1 5000:1\n")
@@ -115,7 +115,7 @@ def test_wide_and_sparse_lines_are_in_memory_a_block_at_a_time(tmp_path: Path, m
 
 
 def test_lines_that_become_wider_and_wider_are_not_read_again_and_again(tmp_path: Path, monkeypatch: Any):
-    from rankwise.data.disk import open_data
+    from rankwise.data.io.disk import open_data
 
     path = tmp_path / "rows.txt"
     path.write_text("".join(f"0 qid:1 {1 + row}:{row}\n" for row in range(300)))
@@ -156,7 +156,7 @@ def test_the_block_is_a_number():
 
 @pytest.mark.parametrize("block", [1, 100, 1 << 22])
 def test_rows_are_sorted_on_disk(tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rankwise.data.disk.open_data._PIECE", 1)  # several runs of few rows
+    monkeypatch.setattr("rankwise.data.io.disk.open_data._PIECE", 1)  # several runs of few rows
     draws, path = np.random.default_rng(3), tmp_path / "rows.parquet"
     frame = pl.DataFrame({"qid": draws.integers(0, 30, 200).astype(str), "label": draws.integers(0, 3, 200)})
     frame = frame.with_columns(x=pl.Series(draws.random(200)), kind=pl.Series(draws.choice(["u", "v"], 200)))

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.data.interactions import titles
+from rankwise.wings.recommend.data import titles
 from tests import shared
 from tests.refusals import refusal, refuses
 

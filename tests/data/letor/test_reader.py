@@ -17,9 +17,9 @@ import zstandard
 from scipy import stats
 
 import rankwise as rw
-from rankwise.data.letor import decimals
-from rankwise.data.letor import line_blocks as letor_text
-from rankwise.data.letor import reader as letor_reader
+from rankwise.data.io.letor import decimals
+from rankwise.data.io.letor import line_blocks as letor_text
+from rankwise.data.io.letor import reader as letor_reader
 from tests import shared
 from tests.refusals import refusal, refuses
 

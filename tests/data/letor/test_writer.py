@@ -121,7 +121,7 @@ def test_an_interrupted_writing_leaves_the_old_file(tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rankwise.data.letor.writer._lines", stop)
+    monkeypatch.setattr("rankwise.data.io.letor.writer._lines", stop)
     with pytest.raises(KeyboardInterrupt):
         rw.data.write_letor(rw.synthetic(5, 3, seed=0), path, force=True)
     assert path.read_text() == "old"

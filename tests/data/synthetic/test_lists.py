@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import threads
+from rankwise.base import threads
 from rankwise.data.synthetic.lists import MSLR_GRADES
 from tests import shared
 from tests.refusals import refusal

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rankwise.data.tables import checksum as sealed
+from rankwise.data.io.tables import checksum as sealed
 from tests.refusals import refusal, refuses
 
 FRAME = pl.DataFrame({"query": [f"q{k}" for k in range(50)], "value": [k / 7 for k in range(50)]})

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.data.tables import checksum as sealed
+from rankwise.data.io.tables import checksum as sealed
 from tests.refusals import refusal, refuses
 
 ONE = rw.RankingDataset([[1.0, 2.0], [3.0, 4.0]], [1, 0], [0, 2])

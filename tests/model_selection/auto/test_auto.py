@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import rankwise as rw
-from rankwise import files
+from rankwise.base import files
 from rankwise.model_selection.auto import budget, portfolio
 from rankwise.model_selection.auto.choice import RankerCandidate, choose
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured

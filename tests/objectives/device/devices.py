@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.arrays import offsets_of
+from rankwise.base.arrays import offsets_of
 from rankwise.objectives.base import Objective, Sum
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")

@@ -7,7 +7,7 @@ import torch
 import rankwise as rw
 from tests.objectives.device.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device
 
-from rankwise.device import order  # isort: skip
+from rankwise.base.device import order  # isort: skip
 from rankwise.objectives.plackett_luce.triton import listmle, race  # isort: skip
 from rankwise.objectives.softmax.triton import cross_entropy  # isort: skip
 

@@ -424,7 +424,7 @@ def test_wrong_input_is_an_error():
 def test_boosting_with_it_raises_the_expected_metric():
     import lightgbm
 
-    from rankwise.data.letor.reader import read_letor
+    from rankwise.data.io.letor.reader import read_letor
 
     data = read_letor(shared.data("mq2008/Fold1/train.txt.gz"))
     plrank, stream = rw.objectives.PLRank(samples=20), data.stream(0)

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.metrics.orderings import distribution
 from rankwise.objectives.prepared import checked_lists
-from rankwise.objectives.wrappers import bounds
-from rankwise.objectives.wrappers.bounded import metric_orderings
-from rankwise.objectives.wrappers.bounds import sigmoid_gain
+from rankwise.wings.lab.bounding import bounds
+from rankwise.wings.lab.bounding.bounded import metric_orderings
+from rankwise.wings.lab.bounding.bounds import sigmoid_gain
+from rankwise.wings.lab.bounding.distributions import distribution
 from tests.refusals import refusal, refuses
 
 METRICS = ["approx_ndcg", "smooth_ap", "smooth_rbp"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import threads
+from rankwise.base import threads
 from rankwise.metrics.exposure import group_shares
 from rankwise.metrics.gains import discounts
 from tests.refusals import refusal

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.arrays import read_only
+from rankwise.base.arrays import read_only
 from rankwise.metrics.gains import discounts
 from rankwise.objectives.prepared import NoDeviceKernelError
 from rankwise.objectives.wrappers.safe import PreparedSafe, safe

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.arrays import rows_of
+from rankwise.base.arrays import rows_of
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
 from rankwise.rankers.ensembles.out_of_fold import HeldOut

@@ -10,7 +10,7 @@ import torch
 from sklearn.base import clone
 
 import rankwise as rw
-from rankwise import arrays
+from rankwise.base import arrays
 from rankwise.models.nets.layers import ListAttention, buckets
 from rankwise.models.nets.transforms import Transform, standardized
 from tests.rankers.nets.test_neural import ranker

@@ -57,7 +57,7 @@ def test_means_are_those_of_the_cpu_to_the_last_bit(lists, levels, weighted):
 
 
 def test_lists_that_are_sorted_rather_than_counted(monkeypatch, lists):
-    from rankwise.device import order
+    from rankwise.base.device import order
 
     monkeypatch.setattr(order, "COUNTED", 0)
     measure = Validation(lists, find_metrics("ndcg@10"), debias=False)

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import rankwise as rw
-from rankwise import arrays
+from rankwise.base import arrays
 from rankwise.cli.app import app
 from rankwise.model_selection import spaces
 from rankwise.models.nets import transforms

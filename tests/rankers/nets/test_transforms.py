@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import QuantileTransformer
 
 import rankwise as rw
-from rankwise import arrays
+from rankwise.base import arrays
 from rankwise.models.nets import transforms
 from rankwise.models.nets.transforms import Transform
 from tests.rankers.nets.test_neural import ranker

@@ -417,7 +417,7 @@ def popularity():
 
 @kind("texts")
 def reranker():
-    from rankwise.rerank.data.lists import Lists
+    from rankwise.wings.rerank.data.lists import Lists
     from tests.rerank import tiny
 
     words = tiny.tokenizer(WORDS, max_length=16)

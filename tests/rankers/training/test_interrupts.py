@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import rankwise as rw
-from rankwise.data.disk.mapped import blocks
+from rankwise.data.io.disk.mapped import blocks
 from rankwise.rankers.training.interrupts import Interrupts
 from tests.rankers.training.pressing import ranker
 
@@ -137,7 +137,7 @@ def test_ctrl_c_while_xgboost_reads_blocks_of_features_interrupts(at, data, monk
             yield block
 
     monkeypatch.setattr("rankwise.rankers.trees.xgboost.data.blocks", pressing)
-    monkeypatch.setattr("rankwise.data.disk.mapped.BLOCK", 4 * data.n_features * 300)
+    monkeypatch.setattr("rankwise.data.io.disk.mapped.BLOCK", 4 * data.n_features * 300)
     with pytest.raises(KeyboardInterrupt):
         ranker("xgboost", 3).fit(data.with_(features=csr_array(data.features)))
     assert len(reads) > at

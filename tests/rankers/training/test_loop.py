@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from rankwise.base.stream import Stream
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import Learner, Loop, SingleProcess, State
 from rankwise.rankers.training.stopping import NothingLeftToLearn, Stopping, nothing_learned
 from rankwise.rankers.training.validation import EvalMetrics, EvalSet, Validation
-from rankwise.stream import Stream
 from tests.processes import HANG, environment
 from tests.rankers.training.pressing import pressed_at
 from tests.refusals import refusal

@@ -1,7 +1,7 @@
 """The digest of data, by which work that is kept is recognised."""
 
 import rankwise as rw
-from rankwise.data.disk import mapped
+from rankwise.data.io.disk import mapped
 from rankwise.rankers.training.resume import fingerprint
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import check, threads
+from rankwise import check
+from rankwise.base import threads
 from rankwise.models import storage
 from rankwise.models.formats import flatbuffer, ubjson
-from rankwise.recommend.verify import verify as verify_factors
+from rankwise.wings.recommend.verify import verify as verify_factors
 from tests.refusals import refusal, refuses
 
 TREES: dict = {"rounds": 3, "leaves": 4, "min_documents": 5, "threads": 1}

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.data.disk import mapped as disk
+from rankwise.data.io.disk import mapped as disk
 from rankwise.rankers.trees.xgboost import data as external
 from tests.refusals import refusal
 

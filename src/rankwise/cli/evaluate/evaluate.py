@@ -10,7 +10,8 @@ import typer
 
 import rankwise as rw
 from rankwise import check
-from rankwise.arrays import Json, Keywords
+from rankwise.base.arrays import Json, Keywords
+from rankwise.base.tables import Table
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
 from rankwise.cli import arguments, console, outputs
 from rankwise.cli.arguments import DATA, DEFAULT_METRICS, SCORES
@@ -19,7 +20,6 @@ from rankwise.cli.options import But
 from rankwise.cli.running import Running
 from rankwise.evaluation import ranking_names
 from rankwise.statistics.frames import stacked
-from rankwise.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,18 +4,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import rankwise as rw
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
+from rankwise.base.steps import Steps
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.cli import arguments, console, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import Only
 from rankwise.cli.running import Running
-from rankwise.steps import Steps
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
-    from rankwise.evaluation.breakdown import Breakdown
-    from rankwise.evaluation.explanation import Explanation
+    from rankwise.evaluation.explain.breakdown import Breakdown
+    from rankwise.evaluation.explain.explanation import Explanation
 
 _DOCUMENT = Option(metavar="ID")
 

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import rankwise as rw
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base import hooks
+from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.data_options import Reading
@@ -47,7 +48,7 @@ def auto(
         workspace(study, {}).check_target(resume=True)
         if study.resolve() == output.resolve():
             raise check.error("the search needs a folder of its own", got=str(study), hint="name another --checkpoint")
-    from rankwise.data import leakage
+    from rankwise.quality import leakage
     from rankwise.rankers import fit_arguments as aligning
 
     if running.json:
@@ -67,9 +68,7 @@ def auto(
     tested = None if held_back is None else rw.evaluate(model, held_back, [model.metric])
     board = model.leaderboard_
     if report is not None:
-        from rankwise.report.leaderboard import write_leaderboard
-
-        write_leaderboard(board, report, tested=tested, force=running.force)
+        hooks.find("report", "Leaderboard")(board, report, tested=tested, force=running.force)
     document = {"model": output, **board.to_dict()} | ({} if tested is None else {"test": tested.to_dict()})
     tables = [("", board.table())]
     if tested is not None:

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import numpy as np
 
 import rankwise as rw
-from rankwise import check, files
-from rankwise.arrays import Keywords
+from rankwise import check
+from rankwise.base import files
+from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.cli import arguments, inputs, outputs
 from rankwise.cli.data_options import Reading
@@ -45,8 +46,8 @@ def cross_validate(
     rankwise cross-validate all.txt --objective xendcg -o results
     rankwise cross-validate mq2008 --folds 5 --ranker neural -o results
     """
-    from rankwise.data.catalog.load import load_folds
-    from rankwise.data.reading import is_set, set_options
+    from rankwise.data.io.catalog.load import load_folds
+    from rankwise.data.io.reading import is_set, set_options
     from rankwise.evaluation.evaluation_files import FILE
     from rankwise.rankers.expressions import objective_of
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import rankwise as rw
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option
 from rankwise.cli import arguments, inputs, outputs
 from rankwise.cli.data_options import Reading

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.cli import inputs
 from rankwise.cli.options import Of, Only
 

@@ -49,7 +49,7 @@ def train(
     """
     running = running.free_model(output, resume=resume)
     running.free(plot, outputs.PICTURES)
-    from rankwise.data.reading import is_set
+    from rankwise.data.io.reading import is_set
     from rankwise.rankers.training.resume import check_checkpoint_target
 
     model = rankers.build(ranker, objective, settings, set_, params, members)
@@ -135,8 +135,8 @@ def predict(
 
 def _held_out(data: str, valid: str | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
-    from rankwise.data.reading import is_parquet, is_set, read_valid
-    from rankwise.data.remote import is_url
+    from rankwise.data.io.reading import is_parquet, is_set, read_valid
+    from rankwise.data.io.remote import is_url
 
     is_folder = is_url(data) and data.endswith("/")
     if is_set(data) or not (is_folder or is_parquet(Path(check.address(data)))):

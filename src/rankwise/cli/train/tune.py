@@ -8,7 +8,7 @@ import typer
 
 import rankwise as rw
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option, Unset
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.data_options import Reading

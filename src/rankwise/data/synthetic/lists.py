@@ -20,12 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, threads
-from rankwise.arrays import offsets_of
-from rankwise.compiling import kernel
+from rankwise import check
+from rankwise.base import threads
+from rankwise.base.arrays import offsets_of
+from rankwise.base.compiling import kernel
+from rankwise.base.stream import Stream, philox, uniform_pair
 from rankwise.data.columns import check_names
 from rankwise.data.dataset import RankingDataset
-from rankwise.stream import Stream, philox, uniform_pair
 
 MSLR_GRADES = (0.52, 0.32, 0.134, 0.018, 0.008)
 """Shares of the grades 0 to 4, close to those of MSLR-WEB30K."""

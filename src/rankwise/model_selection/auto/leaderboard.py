@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwise import tables
-from rankwise.arrays import Json, Keywords
+from rankwise.base import tables
+from rankwise.base.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.auto.choice import RankerCandidate, differences, gap
 from rankwise.rankers.base import Ranker

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from rankwise import tables
+from rankwise.base import tables
 from rankwise.model_selection.auto import budget
 
 _NARROW = 60  # columns: below, numbers stand without words

@@ -6,7 +6,7 @@ Every ranker states its recipes and their places in the order: ``Ranker.portfoli
 from collections.abc import Sequence
 
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import MORE_LABELS
 from rankwise.objectives.table import native

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
-from rankwise import caches, check, moved
-from rankwise.arrays import Keywords
+from rankwise import check, moved
+from rankwise.base import caches
+from rankwise.base.arrays import Keywords
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, check_declared
-from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
@@ -25,6 +25,7 @@ from rankwise.model_selection.auto.live import showing
 from rankwise.model_selection.auto.search import SEEDS, RecipeRun, Search
 from rankwise.models.schema import ModelInput, Schema
 from rankwise.objectives.table import ObjectiveLike
+from rankwise.quality import leakage
 from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
@@ -95,7 +96,7 @@ class AutoRanker(DelegatingRanker):
         OneOf((BEST, FAST)),
         """Whether the best ranker is taken, or one that is fast to score. ``"best"`` averages bags of all kinds:
         several models, slower to score. ``"fast"`` averages the forests of one library, which are one forest: fast to
-        score, and exported by :func:`rw.export <rankwise.serving.export>`. The leaderboard says what that costs.""",
+        score, and exported by :func:`rw.export <rankwise.exports.export>`. The leaderboard says what that costs.""",
         Option(group="Training"),
     ] = BEST
     max_recipes: Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwise.arrays import Array, Json, Keywords
+from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.model_selection.auto.budget import OVER, Budget, Timer, longest

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from rankwise import check, user_code
-from rankwise.arrays import Json, Keywords
+from rankwise import check
+from rankwise.base.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
+from rankwise.language import user_code
+from rankwise.language.workspace import FILE, Workspace
 from rankwise.metrics import Metric
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 from rankwise.rankers.training.resume import fingerprint
 from rankwise.rankers.training.settings import code_of
-from rankwise.workspace import FILE, Workspace
 
 if TYPE_CHECKING:
     from rankwise.model_selection.auto.search import RecipeRun

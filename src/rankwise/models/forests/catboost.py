@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.base.arrays import Array, Floats
+from rankwise.base.sparse import for_library, is_sparse
+from rankwise.base.threads import thread_count
 from rankwise.models.forests.forest import Forest, numbers
 from rankwise.models.forests.library_errors import first_line
 from rankwise.models.formats.catboost import CatBoostModel, read
-from rankwise.sparse import for_library, is_sparse
-from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.base.arrays import Array, Floats, Json, Offsets
 from rankwise.models.contributions import Contributions
 from rankwise.models.formats.tree_arrays import CannotSplitError, ModelFile, Nodes
 from rankwise.models.model import Model, Score

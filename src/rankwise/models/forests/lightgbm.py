@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Keywords
-from rankwise.data.disk import mapped as disk
+from rankwise.base.arrays import Array, Floats, Keywords
+from rankwise.base.sparse import dense, for_library, is_sparse
+from rankwise.base.threads import openmp
+from rankwise.data.io.disk import mapped as disk
 from rankwise.models.forests.forest import ForestByTree, numbers
 from rankwise.models.forests.library_errors import without_lines
 from rankwise.models.formats import lightgbm as text_format
-from rankwise.sparse import dense, for_library, is_sparse
-from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     from lightgbm import Booster

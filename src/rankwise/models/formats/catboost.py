@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.arrays import Column, offsets_of
+from rankwise.base.arrays import Column, offsets_of
 from rankwise.models.formats.flatbuffer import FlatTable
 from rankwise.models.formats.tree_arrays import Integers, Nodes, arranged, cannot_split, reached, reject
 from rankwise.models.storage import InvalidModelError, inside, rejecting

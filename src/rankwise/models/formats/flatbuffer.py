@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.arrays import Column
+from rankwise.base.arrays import Column
 from rankwise.models.storage import InvalidModelError
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.arrays import Array, Floats, offsets_of
+from rankwise.base.arrays import Array, Floats, offsets_of
 from rankwise.models.formats.tree_arrays import Integers, Nodes, arranged, below, cannot_split, reached, reject
 from rankwise.models.storage import InvalidModelError, rejecting
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Keywords
+from rankwise.base.arrays import Array, Column, Floats, Keywords
 from rankwise.models.storage import InvalidModelError
 
 LEAF = -1

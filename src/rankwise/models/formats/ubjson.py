@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.arrays import Json
+from rankwise.base.arrays import Json
 from rankwise.models.storage import InvalidModelError
 
 _KINDS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}

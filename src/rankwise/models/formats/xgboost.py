@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.arrays import Column, Json, offsets_of
+from rankwise.base.arrays import Column, Json, offsets_of
 from rankwise.data.categories import Values
 from rankwise.models.formats.tree_arrays import Integers, Nodes, arranged, reached, reject
 from rankwise.models.formats.ubjson import decode

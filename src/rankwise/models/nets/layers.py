@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rankwise.device import to_device
+from rankwise.base.device import to_device
 
 _PER_DOUBLING = 2
 

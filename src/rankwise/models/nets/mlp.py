@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from rankwise import arrays
-from rankwise.arrays import Array, Floats, Offsets, row_blocks
+from rankwise.base import arrays
+from rankwise.base.arrays import Array, Floats, Offsets, row_blocks
+from rankwise.base.sparse import dense
 from rankwise.models.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
 from rankwise.models.nets.presets import NetSettings
 from rankwise.models.nets.transforms import Transform
-from rankwise.sparse import dense
 
 _ACTIVATIONS = {
     "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "elu": nn.ELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,

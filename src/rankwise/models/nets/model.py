@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.base.arrays import Array, Floats, Json, Offsets
 from rankwise.models.contributions import Contributions
 from rankwise.models.model import Model, Score, require_lists
 from rankwise.models.nets import weights

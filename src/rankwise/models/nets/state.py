@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from rankwise import check
-from rankwise.threads import openmp
+from rankwise.base.threads import openmp
 
 _DRAWING = threading.RLock()
 """Serialises the use of torch's global random state, which all threads share."""

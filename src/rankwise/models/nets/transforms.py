@@ -5,9 +5,9 @@ import torch
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, row_blocks
+from rankwise.base.arrays import Array, Floats, row_blocks
+from rankwise.base.sparse import dense
 from rankwise.models.nets.layers import on_device
-from rankwise.sparse import dense
 
 KNOTS = 256
 SAMPLE = 2**15

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 
 from rankwise import check
-from rankwise.arrays import Json
+from rankwise.base.arrays import Json
 from rankwise.models.storage import InvalidModelError, rejecting
 
 Weights = dict[str, torch.Tensor]

@@ -22,8 +22,8 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Column, Floats, Offsets, offsets_of, read_only
-from rankwise.compiling import kernel
+from rankwise.base.arrays import Array, Column, Floats, Offsets, offsets_of, read_only
+from rankwise.base.compiling import kernel
 from rankwise.models.formats.tree_arrays import LEAF, Nodes
 
 _BITS = 32

@@ -3,12 +3,12 @@
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets
+from rankwise.base.arrays import Array, Offsets
+from rankwise.base.sparse import dense
+from rankwise.base.threads import use_threads
 from rankwise.data.dataset import RankingDataset
 from rankwise.models.model import Model
 from rankwise.models.schema import ModelInput, has_queries, is_frame, queries_of
-from rankwise.sparse import dense
-from rankwise.threads import use_threads
 
 
 class Scorer:

@@ -1,6 +1,6 @@
 """The kernel of squared differences to a teacher."""
 
-from rankwise.compiling import kernel
+from rankwise.base.compiling import kernel
 
 
 @kernel

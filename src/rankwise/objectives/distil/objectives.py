@@ -11,13 +11,13 @@ from typing import Annotated, ClassVar, NamedTuple
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.base.stream import Stream
 from rankwise.check.parameters import Search, Within, check_declared
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.cpu import margins_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.softmax.objectives import ListNet
-from rankwise.stream import Stream
 
 _LEAST = 1e-6  # temperature; as far beyond 1, what is left of ρ − φ is rounding
 

@@ -5,7 +5,7 @@ from typing import Any
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import program_list, triton_kernel
+from rankwise.base.device.launching import program_list, triton_kernel
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.ragged import Derivatives
 

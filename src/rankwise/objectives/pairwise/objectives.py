@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.base.arrays import Array
 from rankwise.check.parameters import Above, AtLeast, OneOf, Search, check_declared
 from rankwise.metrics.gains import NO_CUTOFF, Gain, checked_gain
 from rankwise.objectives.base import Objective

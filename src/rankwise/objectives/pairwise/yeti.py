@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.base.arrays import Array
 from rankwise.check.parameters import Above, AtLeast, OneOf, Within, check_declared
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.objectives.base import Objective
@@ -32,7 +32,7 @@ class Yeti(Objective):
     noise, which CatBoost calls Gumbel. ``yeti(metric=classic)`` is its YetiRank without a mode, ``yeti(gain=linear)``
     its ``mode=NDCG``. Its MAP mode has other weights; ours are the change of average precision itself.
 
-    >>> from rankwise.stream import Stream
+    >>> from rankwise.base.stream import Stream
     >>> d = Yeti()([0.0, 0.0], [0, 1], [0, 2], Stream(seed=0))  # two documents are neighbours in every ranking
     >>> d.value.round(4), d.gradient.round(4)  # LambdaRank's: 0.369 log 2; 0.369/2
     (array([0.2558]), array([ 0.1845, -0.1845]))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets
+from rankwise.base.arrays import Array, Offsets
 from rankwise.check.parameters import AtLeast, OneOf, Search, Within, check_declared
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.metrics.orderings import LINEAR, Orderings
@@ -28,7 +28,7 @@ _METRICS = ("ndcg", "dcg", "precision", "rbp")
 class PLRank(Objective):
     """Minus the expected reward of a ranking drawn from the scores (Kang, de Rijke and Oosterhuis 2024).
 
-    >>> from rankwise.stream import Stream
+    >>> from rankwise.base.stream import Stream
     >>> d = PLRank(metric="dcg", cutoff=1, curvature="estimated")([0.0, np.log(3)], [0, 1], [0, 2], Stream(seed=0))
     >>> d.value, d.gradient, d.hessian  # −p, ±p(1 − p) and p(1 − p)(2p − 1) at p = 3/4
     (array([-0.75]), array([ 0.1875, -0.1875]), array([0.09375, 0.09375]))

@@ -17,8 +17,8 @@ nothing overflows.
 
 import numpy as np
 
-from rankwise.arrays import APART
-from rankwise.compiling import FUSED, REORDERED, kernel
+from rankwise.base.arrays import APART
+from rankwise.base.compiling import FUSED, REORDERED, kernel
 from rankwise.metrics.sorting import longest_of, order_in, scratch_for
 from rankwise.objectives.fastmath import exp
 

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.arrays import Array, Offsets
+from rankwise.base.arrays import Array, Offsets
 from rankwise.check.parameters import Above, OneOf, Search, check_declared
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_orderings

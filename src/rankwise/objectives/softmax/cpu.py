@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from rankwise.arrays import APART
-from rankwise.compiling import FUSED, REORDERED, kernel
+from rankwise.base.arrays import APART
+from rankwise.base.compiling import FUSED, REORDERED, kernel
+from rankwise.base.stream import fill_uniforms
 from rankwise.objectives.fastmath import BIAS, MANTISSA, ROUNDER, exp, log1p_unit
-from rankwise.stream import fill_uniforms
 
 # The targets: softmax of the labels, labels over their sum, and 2^label − γ for four choices of γ.
 EXP, SHARE, GAMMA_ZERO, GAMMA_ONE, GAMMA_UNIFORM, GAMMA_TIGHT = range(6)

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
 
+from rankwise.base.stream import Stream
 from rankwise.check.parameters import AtLeast, OneOf, check_declared
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import (
@@ -21,7 +22,6 @@ from rankwise.objectives.prepared import (
     reject_columns,
 )
 from rankwise.objectives.softmax import cpu
-from rankwise.stream import Stream
 
 _DEVICE = "rankwise.objectives.softmax.triton"
 _GAMMAS = {"uniform": cpu.GAMMA_UNIFORM, "zero": cpu.GAMMA_ZERO, "one": cpu.GAMMA_ONE, "tight": cpu.GAMMA_TIGHT}

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import read_only
+from rankwise.base.arrays import read_only
+from rankwise.base.compiling import kernel
+from rankwise.base.stream import Stream
 from rankwise.check.parameters import AtLeast, OneOf, check_declared
-from rankwise.compiling import kernel
 from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.sorting import longest_of
@@ -20,7 +21,6 @@ from rankwise.objectives.plackett_luce.objectives import PLRank
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream
 from rankwise.objectives.ragged import Derivatives, Values, draw_streams
 from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
-from rankwise.stream import Stream
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

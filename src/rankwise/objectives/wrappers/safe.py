@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.base.compiling import kernel
+from rankwise.base.stream import Stream
 from rankwise.check.parameters import AtLeast, Within, check_declared
-from rankwise.compiling import kernel
 from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.base import columns_for
 from rankwise.objectives.plackett_luce.cpu.draws import (
@@ -35,7 +36,6 @@ from rankwise.objectives.prepared import (
 )
 from rankwise.objectives.ragged import Derivatives, Values, draw_streams
 from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
-from rankwise.stream import Stream
 
 _NO_CLIP = 1e300  # not infinity, which an exposure of 0 would make NaN
 PLACED, APART, TIMES, SUMS = range(4)  # sums over the samples that place a document

@@ -6,7 +6,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import tile_bounds, triton_kernel
+from rankwise.base.device.launching import tile_bounds, triton_kernel
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.plackett_luce.triton.race import Race
 from rankwise.objectives.plackett_luce.triton.sequence import TableDraws

@@ -5,11 +5,11 @@ from typing import Annotated, ClassVar
 
 from numpy.typing import ArrayLike
 
+from rankwise.base.stream import Stream
 from rankwise.check.parameters import OneOf, Search, check_declared
 from rankwise.objectives.prepared import PerQuery, Prepared, checked_lists
 from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.wrappers.base import Wrapper
-from rankwise.stream import Stream
 
 _MEASURES = ("size", "relevant", "ideal_dcg")
 

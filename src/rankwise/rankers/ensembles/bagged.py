@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Never, Self
 
 from rankwise import check
-from rankwise.arrays import Array, Json, Keywords
+from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import AtLeast, Option, Unset, assign, check_declared, declared
 from rankwise.models import storage

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Json
+from rankwise.base.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
+from rankwise.language.workspace import Workspace
 from rankwise.metrics import Metric
 from rankwise.rankers import expressions, table
 from rankwise.rankers.base import Ranker
@@ -22,7 +23,6 @@ from rankwise.rankers.training import constraints
 from rankwise.rankers.training.resume import checkpoint_folder, fingerprint
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.settings import FREE, TrainingSettings, code_of
-from rankwise.workspace import Workspace
 
 Member = Ranker | str | int
 """A ranker of trees or nets, or of one's own, a bag of them, or a feature by its name or number."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Json, rows_of
+from rankwise.base.arrays import Array, Json, rows_of
 from rankwise.data.arguments import Columns
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Json, Keywords, weighted_sum
+from rankwise.base.arrays import Array, Json, Keywords, weighted_sum
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import OneOf, Option, Unset, assign
-from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics.base import lists_for, weighted_mean
@@ -19,6 +18,7 @@ from rankwise.models import storage
 from rankwise.models.model import Model
 from rankwise.models.schema import ModelInput, Schema
 from rankwise.models.sums import added_up, packed, unpacked
+from rankwise.quality import leakage
 from rankwise.rankers import fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles import blend_members

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.base.arrays import Array, Floats, Json, Offsets
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, OneOf, Unset, assign, check_declared
-from rankwise.data import leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -20,6 +19,7 @@ from rankwise.models.calibrated import ALL, CalibratedModel, Segments, curves_of
 from rankwise.models.schema import ModelInput, Schema
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.wrappers.goal import labels_learned
+from rankwise.quality import leakage
 from rankwise.rankers import expressions, fit_arguments, table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.distilled import distilled

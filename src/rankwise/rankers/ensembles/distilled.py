@@ -7,10 +7,10 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords
+from rankwise.base.arrays import Array, Keywords
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, OneOf, Option, Within, assign
-from rankwise.data import columns, leakage
+from rankwise.data import columns
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -20,6 +20,7 @@ from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.weighted import weighted
+from rankwise.quality import leakage
 from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import is_single

@@ -9,10 +9,10 @@ from queue import SimpleQueue
 from typing import Any
 
 from rankwise import check
+from rankwise.base.pools import check_portable, processes, without_interrupts
+from rankwise.base.threads import thread_count
 from rankwise.data.dataset import RankingDataset
-from rankwise.pools import check_portable, processes, without_interrupts
 from rankwise.rankers.ensembles.members import MemberExecutor, MemberPlan, Members
-from rankwise.threads import thread_count
 
 
 class InProcess:
@@ -62,7 +62,7 @@ def start(
     """Start the members in so many processes, which end with ``stack``: member i in executor i modulo their number."""
     if dask is not None:
         check_portable("the ranker", plans, alone="processes=1")
-        cluster = importlib.import_module("rankwise.cluster.dask.bag")  # a wing, which imports this package
+        cluster = importlib.import_module("rankwise.wings.cluster.dask.bag")  # a wing, which imports this package
         return list(cluster.on_cluster(data, plans, measured, stack, dask, threads))
     count = min(count, len(plans))
     threads = max(1, thread_count() // count) if threads is None else threads

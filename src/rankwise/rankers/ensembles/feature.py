@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Offsets, rows_of
+from rankwise.base.arrays import Array, Floats, Json, Offsets, rows_of
+from rankwise.base.sparse import dense
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import assign
 from rankwise.data.dataset import RankingDataset
@@ -20,7 +21,6 @@ from rankwise.rankers.base import Ranker
 from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training import run
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, metrics_of
-from rankwise.sparse import dense
 
 
 @documented

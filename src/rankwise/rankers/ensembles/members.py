@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Json, rows_of
+from rankwise.base.arrays import Array, Json, rows_of
+from rankwise.base.stream import Stream
+from rankwise.base.threads import use_threads
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
@@ -26,8 +28,6 @@ from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.rankers.training.stopping import NothingLearnedError, NothingLeftToLearn
 from rankwise.rankers.training.validation import DeviceScores, EvalSet
-from rankwise.stream import Stream
-from rankwise.threads import use_threads
 
 _STATE, _OUT_OF_FOLD = "state.npz", "out_of_fold.npy"
 

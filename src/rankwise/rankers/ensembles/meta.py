@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Json, Keywords
+from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.models.forests.forest import ForestModel
 from rankwise.models.model import Model
 from rankwise.rankers.base import Ranker

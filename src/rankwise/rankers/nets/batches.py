@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, offsets_of, rows_of
+from rankwise.base.arrays import Array, offsets_of, rows_of
+from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
-from rankwise.stream import Stream
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Floats
+from rankwise.base.arrays import Array, Floats
+from rankwise.base.device import to_device
+from rankwise.base.sparse import dense
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.mapped import in_memory
-from rankwise.device import to_device
+from rankwise.data.io.disk.mapped import in_memory
 from rankwise.metrics.base import Metric, weighted_mean
 from rankwise.models.nets.mlp import Perceptron
 from rankwise.objectives.prepared import has_kernels
 from rankwise.rankers.nets.batches import BatchPart
 from rankwise.rankers.training.validation import DeviceMean, DeviceScores
-from rankwise.sparse import dense
 
 Rows = slice | NDArray[np.int64]
 

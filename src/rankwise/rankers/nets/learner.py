@@ -19,9 +19,10 @@ import torch
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Json
+from rankwise.base.arrays import Array, Column, Json
+from rankwise.base.device import to_device
+from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
-from rankwise.device import to_device
 from rankwise.models.model import Model
 from rankwise.models.nets.model import MODEL
 from rankwise.models.nets.state import bind_context, on, own_randomness, products_in, seed_torch, torch_threads
@@ -47,7 +48,6 @@ from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.stopping import NothingLeftToLearn
 from rankwise.rankers.training.validation import DeviceScores
-from rankwise.stream import Stream
 
 TRAINING = "training.safetensors"
 

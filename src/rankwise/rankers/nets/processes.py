@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array
+from rankwise.base.arrays import Array
 
 
 class Processes:

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from rankwise import check
-from rankwise.arrays import Json, Keywords
+from rankwise.base.arrays import Json, Keywords
+from rankwise.base.stream import Stream
+from rankwise.base.threads import openmp
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import AtLeast, OneOf, Option, Search, Unset, assign
 from rankwise.data.dataset import RankingDataset
@@ -16,8 +18,6 @@ from rankwise.rankers.table import Recipe
 from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
-from rankwise.stream import Stream
-from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     from rankwise.models.nets.mlp import Perceptron

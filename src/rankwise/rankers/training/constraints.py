@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.base.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, metric
 from rankwise.objectives.base import MORE_LABELS, Objective, Sum

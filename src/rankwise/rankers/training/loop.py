@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from rankwise.arrays import Array, Json
+from rankwise.base.arrays import Array, Json
+from rankwise.base.stream import Stream
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.stopping import NothingLeftToLearn, Stopping, StopTraining
 from rankwise.rankers.training.validation import DeviceScores, EvalMetrics, Validation
-from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from rankwise.rankers.training.resume import Checkpoint

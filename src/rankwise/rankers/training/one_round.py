@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rankwise.arrays import Array
+from rankwise.base.arrays import Array
+from rankwise.base.stream import Stream
 from rankwise.models import attributes
 from rankwise.models.attributes import AttributeModel
 from rankwise.models.schema import Schema
@@ -11,7 +12,6 @@ from rankwise.rankers import table
 from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.settings import TrainingData
 from rankwise.rankers.training.stopping import NothingLearnedError, NothingLeftToLearn
-from rankwise.stream import Stream
 
 
 class OneRound(Learner[bool]):

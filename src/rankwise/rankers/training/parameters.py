@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
+from rankwise.base.threads import MOST
 from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, Within
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.threads import MOST
 
 _TRAINING, _RUNNING = "Training", "Running"
 STOP_ON = ("first", "mean")

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from rankwise.progress import Update, bar
+from rankwise.base.progress import Update, bar
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Stopping
 

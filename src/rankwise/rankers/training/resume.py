@@ -12,14 +12,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Json
+from rankwise.base.arrays import Json
+from rankwise.base.sparse import buffers
 from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk import mapped as disk
+from rankwise.data.io.disk import mapped as disk
+from rankwise.language.workspace import Workspace, refuse_existing
 from rankwise.models import storage
 from rankwise.rankers.training.loop import State
-from rankwise.sparse import buffers
-from rankwise.workspace import Workspace, refuse_existing
 
 _ALWAYS_HASHED = ("weights", "query_ids", "document_weights", "propensities", "positions")
 """Columns that have a place in every digest. Other columns count only where there are some, since names are not in the

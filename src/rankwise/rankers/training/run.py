@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from rankwise import caches, user_code
-from rankwise.arrays import Json
-from rankwise.data import leakage
-from rankwise.data.disk.mapped import in_memory
+from rankwise.base import caches
+from rankwise.base.arrays import Json
+from rankwise.base.progress import is_shown
+from rankwise.base.threads import thread_count, use_threads
+from rankwise.data.io.disk.mapped import in_memory
+from rankwise.language import user_code
 from rankwise.models import model_card, storage
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import scales_in
-from rankwise.progress import is_shown
+from rankwise.quality import leakage
 from rankwise.rankers.training.constraints import UnmetConstraintWarning
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import Loop, State
@@ -24,7 +26,6 @@ from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import Checkpoint, fingerprint
 from rankwise.rankers.training.settings import FREE, TrainingData, TrainingSettings, code_of, metrics_of
 from rankwise.rankers.training.validation import EvalMetrics, EvalSet, Validation
-from rankwise.threads import thread_count, use_threads
 
 
 class InterruptedWarning(RuntimeWarning):

@@ -4,10 +4,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from rankwise import check, user_code
-from rankwise.arrays import Array, Column, Keywords
+from rankwise import check
+from rankwise.base.arrays import Array, Column, Keywords
 from rankwise.check.parameters import check_declared
 from rankwise.data.dataset import RankingDataset
+from rankwise.language import user_code
 from rankwise.metrics import Metric, metrics_for
 from rankwise.objectives.base import (
     MORE_LABELS,

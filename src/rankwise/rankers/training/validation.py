@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, rows_of
+from rankwise.base.arrays import Array, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, lists_for, require_scored, weighted_mean
 from rankwise.metrics.dcg import NDCG

@@ -14,12 +14,12 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise import check
-from rankwise.arrays import Array, Ids
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.base.arrays import Array, Ids
+from rankwise.base.device.launching import list_bounds, triton_kernel
+from rankwise.base.stream import Stream
 from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.ragged import Derivatives
 from rankwise.rankers.trees.newton import LEAST, LONGEST_STEP, SHARE, newton
-from rankwise.stream import Stream
 
 _SHARE, _LONGEST_STEP, _LEAST = tl.constexpr(SHARE), tl.constexpr(LONGEST_STEP), tl.constexpr(float(LEAST))
 _BLOCK = 256

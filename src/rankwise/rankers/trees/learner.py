@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Json
+from rankwise.base.arrays import Array, Column, Json
+from rankwise.base.sparse import same_rows
+from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.models.forests.forest import Forest, ForestModel, forest_description, numbers
@@ -22,8 +24,6 @@ from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.stopping import NothingLearnedError, NothingLeftToLearn
 from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Growth, Library, Settings
-from rankwise.sparse import same_rows
-from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from rankwise.objectives.ragged import Derivatives

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Ids
-from rankwise.compiling import REORDERED, kernel
+from rankwise.base.arrays import Array, Floats, Ids
+from rankwise.base.compiling import REORDERED, kernel
+from rankwise.base.threads import over_queries
 from rankwise.objectives.prepared import NoDeviceKernelError, Prepared
-from rankwise.threads import over_queries
 
 if TYPE_CHECKING:
     from rankwise.objectives.ragged import Derivatives

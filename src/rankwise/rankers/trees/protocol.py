@@ -22,9 +22,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords
+from rankwise.base.arrays import Array, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.mapped import DiskDataset, MappedRows
+from rankwise.data.io.disk.mapped import DiskDataset, MappedRows
 from rankwise.models.forests.forest import Forest
 from rankwise.models.schema import Schema
 
@@ -171,7 +171,7 @@ class Library(ABC):
 
     @abstractmethod
     def threads(self) -> int:
-        """Return the number of threads it may use: those of ``rankwise.threads``, or one after a fork."""
+        """Return the number of threads it may use: those of ``rankwise.base.threads``, or one after a fork."""
 
     @abstractmethod
     def least_documents(self, settings: Settings) -> int | None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from rankwise import check
-from rankwise.arrays import Array, Json, Keywords
+from rankwise.base.arrays import Array, Json, Keywords
+from rankwise.base.threads import use_threads
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import AtLeast, Option, Search, Unset, assign
 from rankwise.data.dataset import RankingDataset
@@ -20,7 +21,6 @@ from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees import protocol as trees
 from rankwise.rankers.trees.learner import TreeLearner
-from rankwise.threads import use_threads
 
 
 @documented

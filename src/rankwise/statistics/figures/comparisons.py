@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwise import check, tables
-from rankwise.arrays import Keywords
+from rankwise import check
+from rankwise.base import tables
+from rankwise.base.arrays import Keywords
 from rankwise.statistics.figures.drawing import COLOURS, GREY, canvas
 from rankwise.statistics.significance import RESAMPLED, wins_ties_losses
 

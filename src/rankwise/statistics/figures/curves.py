@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rankwise import tables
-from rankwise.arrays import Keywords
+from rankwise.base import tables
+from rankwise.base.arrays import Keywords
 from rankwise.statistics.figures.drawing import COLOURS, DASHES, figure, light_grid
 
 _LEAST_GAP = 0.05  # of the height of the picture, between names at the end of curves

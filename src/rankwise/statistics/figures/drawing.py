@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise import check
-from rankwise.arrays import Keywords
-from rankwise.files import replacing
+from rankwise.base.arrays import Keywords
+from rankwise.base.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwise.arrays import Array
+from rankwise.base.arrays import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ the two is known without a comparison. Ranges begin and end at vector boundaries
 
 import numpy as np
 
-from rankwise.compiling import kernel
+from rankwise.base.compiling import kernel
 from rankwise.metrics.sorting import longest_of, order_in, scratch_for
 from rankwise.objectives.fastmath import exp
 from rankwise.objectives.pairwise.cpu.tiles import (

@@ -12,7 +12,7 @@ are passed on without reference counting.
 
 import numpy as np
 
-from rankwise.compiling import REORDERED, kernel
+from rankwise.base.compiling import REORDERED, kernel
 from rankwise.objectives.fastmath import atanh_ratio, exp
 
 LOGISTIC, HINGE, SQUARED_HINGE, EXPONENTIAL = range(4)

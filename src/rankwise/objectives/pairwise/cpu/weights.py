@@ -6,8 +6,8 @@ of the upper document and ``lower`` on that of the lower one. For a sum of gain 
 
 import numpy as np
 
-from rankwise.arrays import Array
-from rankwise.compiling import FUSED, kernel
+from rankwise.base.arrays import Array
+from rankwise.base.compiling import FUSED, kernel
 from rankwise.metrics.gains import discounts as dcg_discounts
 from rankwise.objectives.pairwise.cpu.tiles import SHIFT, SPAN
 

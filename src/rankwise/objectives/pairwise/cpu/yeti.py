@@ -7,8 +7,8 @@ therefore costs a sort and n − 1 pairs.
 
 import numpy as np
 
-from rankwise.arrays import APART
-from rankwise.compiling import FUSED, kernel
+from rankwise.base.arrays import APART
+from rankwise.base.compiling import FUSED, kernel
 from rankwise.metrics.sorting import longest_of, order_in, scratch_for
 from rankwise.objectives.cpu import perturb_list
 from rankwise.objectives.fastmath import exp, log1p_unit

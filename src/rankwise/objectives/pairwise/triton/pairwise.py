@@ -11,10 +11,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.arithmetic import log1p
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
-from rankwise.device.order import COUNTED, count_before, ordered
-from rankwise.device.ragged import TILE
+from rankwise.base.device.arithmetic import log1p
+from rankwise.base.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.base.device.order import COUNTED, count_before, ordered
+from rankwise.base.device.ragged import TILE
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.pairwise.triton.tiles import BY_SWAPS, swaps, tile_sums
 from rankwise.objectives.ragged import Derivatives

@@ -10,9 +10,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.arithmetic import log1p_unit
-from rankwise.device.launching import program_list, triton_kernel
-from rankwise.device.ragged import Ragged
+from rankwise.base.device.arithmetic import log1p_unit
+from rankwise.base.device.launching import program_list, triton_kernel
+from rankwise.base.device.ragged import Ragged
 from rankwise.objectives.pairwise.cpu.tiles import HINGE, LOGISTIC, NORM_BIAS, SQUARED_HINGE, STEEPEST
 from rankwise.objectives.pairwise.cpu.weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
 

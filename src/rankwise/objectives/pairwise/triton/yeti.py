@@ -11,9 +11,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.arithmetic import log1p_unit
-from rankwise.device.launching import program_list, tile_bounds, triton_kernel
-from rankwise.device.order import ordered
+from rankwise.base.device.arithmetic import log1p_unit
+from rankwise.base.device.launching import program_list, tile_bounds, triton_kernel
+from rankwise.base.device.order import ordered
 from rankwise.objectives.device import DeviceLists, fill_noisy
 from rankwise.objectives.pairwise.cpu.yeti import MAP, MRR
 from rankwise.objectives.ragged import Derivatives, Random

@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from rankwise.compiling import kernel
+from rankwise.base.compiling import kernel
+from rankwise.base.stream import uniform_pair
 from rankwise.metrics.sorting import order_in, scratch_for, sort_down
-from rankwise.stream import uniform_pair
 
 SAMPLERS: Final = ("sequence", "race")
 DRAWS: Final = ("independent", "antithetic", "latin")

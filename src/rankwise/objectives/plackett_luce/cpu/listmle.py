@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankwise.compiling import kernel
+from rankwise.base.compiling import kernel
 from rankwise.metrics.sorting import longest_of
 
 

@@ -19,7 +19,7 @@ their sums: a ranking costs time in its number of ranks, and there is one pass o
 
 import numpy as np
 
-from rankwise.compiling import kernel
+from rankwise.base.compiling import kernel
 from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.plackett_luce.cpu.draws import (
     AFTER,

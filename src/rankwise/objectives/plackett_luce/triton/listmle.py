@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.arithmetic import log_add
-from rankwise.device.launching import program_list, tile_bounds, triton_kernel
+from rankwise.base.device.arithmetic import log_add
+from rankwise.base.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.ragged import Derivatives
 

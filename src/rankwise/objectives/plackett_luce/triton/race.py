@@ -19,10 +19,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device import to_device
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
-from rankwise.device.ragged import Ragged
-from rankwise.device.random import uniform_pair
+from rankwise.base.device import to_device
+from rankwise.base.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.base.device.ragged import Ragged
+from rankwise.base.device.random import uniform_pair
 from rankwise.objectives.plackett_luce.cpu import draws
 from rankwise.objectives.ragged import Random
 

@@ -20,9 +20,9 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import list_bounds, program_list, triton_kernel
-from rankwise.device.order import ordered
-from rankwise.device.random import uniform_pair
+from rankwise.base.device.launching import list_bounds, program_list, triton_kernel
+from rankwise.base.device.order import ordered
+from rankwise.base.device.random import uniform_pair
 from rankwise.objectives.plackett_luce.cpu.draws import STEEP
 from rankwise.objectives.plackett_luce.triton.race import ANTITHETIC, LARGEST_UNIFORM, LATIN, Race, Rankings
 

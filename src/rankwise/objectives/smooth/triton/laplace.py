@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import program_list, triton_kernel
-from rankwise.device.order import ordered
+from rankwise.base.device.launching import program_list, triton_kernel
+from rankwise.base.device.order import ordered
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.ragged import Derivatives
 from rankwise.objectives.smooth.cpu import AP, LN2, NDCG

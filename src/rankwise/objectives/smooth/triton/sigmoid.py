@@ -9,9 +9,9 @@ from typing import Any
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.arithmetic import sigmoid
-from rankwise.device.launching import program_list, tile_bounds, triton_kernel
-from rankwise.device.ragged import TILE
+from rankwise.base.device.arithmetic import sigmoid
+from rankwise.base.device.launching import program_list, tile_bounds, triton_kernel
+from rankwise.base.device.ragged import TILE
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.ragged import Derivatives
 from rankwise.objectives.smooth.cpu import AP, LN2, NDCG, SETTLED

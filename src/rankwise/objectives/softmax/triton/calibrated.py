@@ -6,8 +6,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.arithmetic import log1p_unit
-from rankwise.device.launching import program_list, triton_kernel
+from rankwise.base.device.arithmetic import log1p_unit
+from rankwise.base.device.launching import program_list, triton_kernel
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.ragged import Derivatives
 

@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import program_list, tile_bounds, triton_kernel
-from rankwise.device.random import document_uniforms
+from rankwise.base.device.launching import program_list, tile_bounds, triton_kernel
+from rankwise.base.device.random import document_uniforms
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.ragged import Derivatives, Random
 from rankwise.objectives.softmax.cpu import GAMMA_TIGHT, GAMMA_UNIFORM

@@ -9,8 +9,8 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import program_list, triton_kernel
-from rankwise.device.ragged import Ragged
+from rankwise.base.device.launching import program_list, triton_kernel
+from rankwise.base.device.ragged import Ragged
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.softmax.cpu import EXP, GAMMA_UNIFORM, GAMMA_ZERO, SHARE
 

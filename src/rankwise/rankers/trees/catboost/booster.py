@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords
+from rankwise.base.arrays import Array, Keywords
+from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.models.forests.catboost import CatBoostForest, catboost, content_of, make_pool, scores_of, strip
 from rankwise.models.forests.library_errors import first_line
 from rankwise.rankers.trees.protocol import Derive, Settings
-from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from catboost import CatBoost as Model

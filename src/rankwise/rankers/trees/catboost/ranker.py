@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
+from rankwise.base.threads import thread_count
 from rankwise.check.docstrings import documented
 from rankwise.models.forests.catboost import CatBoostForest, catboost
 from rankwise.rankers.table import Recipe
@@ -15,7 +16,6 @@ from rankwise.rankers.trees.catboost.booster import BINNING, CatBoostGrowth, Cat
 from rankwise.rankers.trees.catboost.imported_models import read_foreign
 from rankwise.rankers.trees.protocol import LARGE_DATA, SMALL_DATA, Library, ObjectiveParameter, Refusal, Settings
 from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.threads import thread_count
 
 _ALIASES = {
     "objective": "loss_function",

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords
+from rankwise.base.arrays import Array, Keywords
+from rankwise.base.sparse import for_library
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.mapped import MappedRows, rows_at_once
+from rankwise.data.io.disk.mapped import MappedRows, rows_at_once
 from rankwise.models.forests.library_errors import without_lines
 from rankwise.models.forests.lightgbm import FATAL, lightgbm
 from rankwise.rankers.trees.lightgbm.model import LightGBMMatrices
 from rankwise.rankers.trees.lightgbm.parameters import NETWORK, POSITION_BIAS, training_parameters
 from rankwise.rankers.trees.protocol import Settings, on_disk
-from rankwise.sparse import for_library
 
 if TYPE_CHECKING:
     from lightgbm import Dataset

@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rankwise.arrays import Array, Floats, Keywords
+from rankwise.base.arrays import Array, Floats, Keywords
 from rankwise.models.forests.forest import numbers
 from rankwise.models.forests.library_errors import STANDARD_OUTPUT, without_lines
 from rankwise.models.forests.lightgbm import LightGBMForest, lightgbm

@@ -2,7 +2,7 @@
 
 import functools
 
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.models.forests.lightgbm import lightgbm
 from rankwise.rankers.trees.protocol import ObjectiveParameter, Settings
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise.arrays import Keywords
+from rankwise.base.arrays import Keywords
 from rankwise.check.docstrings import documented
 from rankwise.models.forests.lightgbm import LightGBMForest, threads
 from rankwise.rankers.table import Recipe

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rankwise import caches, check
-from rankwise.arrays import Floats, Keywords
+from rankwise import check
+from rankwise.base import caches
+from rankwise.base.arrays import Floats, Keywords
+from rankwise.base.sparse import Matrix, dense, is_sparse
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.mapped import MappedRows, blocks
+from rankwise.data.io.disk.mapped import MappedRows, blocks
 from rankwise.models.forests.xgboost import xgboost
 from rankwise.rankers.trees.protocol import Settings, on_disk
-from rankwise.sparse import Matrix, dense, is_sparse
 
 if TYPE_CHECKING:
     from xgboost import DMatrix

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Keywords
+from rankwise.base.arrays import Array, Floats, Keywords
 from rankwise.models.forests.forest import numbers
 from rankwise.models.forests.library_errors import first_line
 from rankwise.models.forests.xgboost import content_of, margins, xgboost

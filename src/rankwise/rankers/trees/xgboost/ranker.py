@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankwise.arrays import Json, Keywords
+from rankwise.base.arrays import Json, Keywords
 from rankwise.check.docstrings import documented
 from rankwise.models.forests.xgboost import XGBoostForest, threads, xgboost
 from rankwise.rankers.table import Recipe

@@ -1,0 +1,1 @@
+"""Numbers, randomness, kernels, files: what knows nothing of ranking."""

@@ -1,0 +1,62 @@
+"""The commands ``export`` and ``objectives``."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+from rankwise import check
+from rankwise.check.parameters import Option, Unset
+from rankwise.cli import arguments, console
+from rankwise.cli.options import Only
+from rankwise.cli.running import Running
+
+
+def export(
+    model: arguments.Model,
+    *,
+    output: Annotated[Path, "The file to write.", Option(short="-o", metavar="FILE")],
+    format_: Annotated[
+        str, "The format: onnx, treelite, elasticsearch, ranklib, vespa or solr.", Option(short="-f", metavar="NAME")
+    ],
+    names: Annotated[
+        Path | None, "The names of the features there, one per line in the order of training.",
+        Unset("those of the training data")
+    ] = None,
+    running: Annotated[Running, Only("force", "json")],
+) -> None:  # fmt: skip
+    """Write a model for the system that serves it, where documents get the scores that they get here.
+
+    Elasticsearch, Solr and Vespa find features by their names: those of a feature set or store, or rank features.
+
+    rankwise export model -o model.onnx --format onnx
+    rankwise export model -o model.json --format elasticsearch --names features.txt
+    rankwise export model -o model.json --format vespa
+    """
+    running.free(output)
+    from rankwise.exports.export import FORMATS, write
+
+    check.choice("format", format_, FORMATS)
+    words = None
+    if names is not None:
+        with check.naming(names):
+            words = check.readable(names, pipe=True).read_text(encoding="utf-8").splitlines()
+    with console.notes_after() as notes:
+        path, load = write(model, output, format_, names=words, force=running.force)
+    document = {"model": model, "output": path, "format": format_, "bytes": path.stat().st_size, "load": load}
+    running.say(document, load, wrote=(path,))
+    for note in notes:
+        console.note(note)
+
+
+def objectives(*, running: Annotated[Running, Only("json")]) -> None:
+    """List every objective and wrapper: its paper, its arguments with their defaults, whether its Hessian is exact.
+
+    An objective is written as in Python: a name, with arguments where they differ from their defaults. A wrapper goes
+    around one, and objectives can be added up.
+
+    rankwise objectives
+    rankwise objectives --json
+    """
+    from rankwise.objectives.catalogue import every, table
+
+    running.show([asdict(entry) for entry in every()], ("", table()))

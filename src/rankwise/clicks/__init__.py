@@ -1,8 +1,0 @@
-"""From a click log to a ranker that may be shipped: propensities, targets, off-policy comparison.
-
-The names are listed in ``__init__.pyi`` and loaded on first use.
-"""
-
-from rankwise import lazy
-
-__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -1,0 +1,1 @@
+"""Everything that opens a file or a URL."""

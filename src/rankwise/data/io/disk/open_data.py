@@ -1,0 +1,264 @@
+"""Opening data larger than memory: features are copied once, a block at a time, into a binary file that is mapped."""
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.base.arrays import Keywords
+from rankwise.data import frames
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.io import file_formats
+from rankwise.data.io.disk.cache import mapped
+from rankwise.data.io.disk.mapped import BLOCK, DiskDataset, MappedRows, rows_at_once
+from rankwise.data.io.letor.buffers import Growing
+from rankwise.data.io.letor.line_blocks import files_of
+from rankwise.data.io.letor.lines import highest_index
+from rankwise.data.io.letor.reader import Reader
+from rankwise.data.io.reading import format_of_data
+from rankwise.data.io.remote import accepts_urls
+from rankwise.data.io.tables.features import category_lists, column_names, feature_columns, in_days, matrix
+from rankwise.data.io.tables.parquet import arguments_for_frame, intact, parquet_files, reading, scan
+
+Progress = Callable[[int, int], object]
+_PIECE = 1 << 16  # bytes that are read at once while runs are merged
+
+
+@accepts_urls
+def open_data(
+    path: str | Path,
+    *,
+    folder: str | Path | None = None,
+    block: int = BLOCK,
+    progress: Progress | None = None,
+    **options: Any,
+) -> DiskDataset:
+    r"""Open ranking data that need not fit into memory: Parquet, a file or a folder of them, or LETOR text.
+
+    The first time the features are copied, a block at a time, into a binary file that is mapped from then on: beside
+    the source, in ``.rankwise-cache``, or in ``folder``. It takes four bytes for each feature of each document. A URL
+    (``https://``, ``s3://``, ``gs://`` …) is downloaded into the cache before. ``block`` is how many bytes, of text or
+    of features, are in memory at once meanwhile; the copy does not depend on it. ``progress(done, in_all)`` is called
+    after each. ``options`` are those of :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`. With ``sort``,
+    rows of Parquet are sorted by query on disk, which takes the space of the copy twice while it is made.
+    LightGBMRanker and XGBoostRanker then train without ever having all features in memory; every other use works as
+    well.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     _ = Path(here, "rows.txt").write_text("0 qid:1 1:0.5\n2 qid:1 1:0.25\n1 qid:2 1:1\n")
+    ...     data = open_data(f"{here}/rows.txt")
+    ...     print(data, data.features[:, 0])
+    DiskDataset(2 queries, 3 documents, 1 feature, labels 0 to 2, features on disk) [0.5 0.25 1. ]
+    """
+    path = Path(path)
+    if not path.is_dir():
+        check.readable(path)
+    if options.get("drop_duplicates"):
+        hint = "convert it before: rankwise data convert rows.parquet --drop-duplicates -o once.parquet"
+        raise check.error("data that stay on disk keep all rows", got="drop_duplicates=True", hint=hint)
+    check.integer("block", block, least=1)
+    options = {name: tuple(value) if isinstance(value, Iterator) else value for name, value in options.items()}
+    kind = format_of_data(path)
+    if kind == "csv":
+        hint = "convert it: rankwise data convert rows.csv -o rows.parquet"
+        raise check.error("data that stay on disk are Parquet or LETOR text", got=f"{path}, CSV", hint=hint)
+    if kind == "parquet":
+        write, files = partial(copy_parquet, block=block, progress=progress), parquet_files(path)
+    elif options.pop("sort", False):
+        what, hint = "LETOR text is read in the order of its lines", "sort its lines by query before"
+        raise check.error(what, got="sort=True", where=str(path), hint=hint)
+    else:
+        write, files = partial(copy_letor, block=block, progress=progress), files_of(path, options.get("sizes"))
+    data = mapped(path, write, files, None if folder is None else Path(folder), **options)
+    file = MappedRows.of(data.features)
+    if file is not None:
+        file.release()
+    return DiskDataset(**vars(data))
+
+
+def copy_parquet(
+    path: Path, target: Path, *, block: int, progress: Progress | None = None, **columns: Any
+) -> RankingDataset:
+    """Write the features of Parquet files to ``target``, and return the data set with the features mapped from there.
+
+    ``block`` is how many bytes of features are in memory at once.
+    """
+    paths = intact(parquet_files(path))
+    arguments_of_frame, absent = arguments_for_frame(paths, columns)
+    categorical = column_names(arguments_of_frame.get("categorical", ()))
+    with reading(paths):
+        table = scan(paths)
+        names = feature_columns(table, arguments_of_frame)
+        frames.warn_of_leakage(names, arguments_of_frame.get("features"))
+        bare: Keywords = {"features": (), "categorical": (), "categories": {}}
+        data = RankingDataset.from_frame(table, **{**arguments_of_frame, **bare})
+        listed = arguments_of_frame.get("categories") or {}
+        numbers = [name for name in names if name not in categorical and name not in listed]
+        table = in_days(table, numbers, arguments_of_frame.get("dates"))
+        lists = category_lists(table, names, {}, categorical, listed)
+
+    def rows(first: int, count: int) -> NDArray[np.float32]:
+        return matrix(table.slice(first, count), names, count, lists, warn=first == 0)
+
+    step = rows_at_once(len(names), block)
+    with target.open("xb") as file, reading(paths):
+        out = _Matrix(file, len(names))
+        if data.rows is not None:
+            _add_sorted(out, rows, data.rows, step, target.with_name("runs"), progress)
+        else:
+            for first in range(0, max(data.n_docs, 1), step):
+                out.add(rows(first, min(step, data.n_docs - first)))
+                if progress is not None:
+                    progress(out.rows, data.n_docs)
+        features = out.finish()
+    changes = {"features": features, "feature_names": tuple(names), **frames.coded_columns(names, categorical, lists)}
+    return data.with_(**changes | dict.fromkeys(absent))
+
+
+def _add_sorted(
+    out: "_Matrix",
+    rows: Callable[[int, int], NDArray[np.float32]],
+    order: NDArray[np.int64],
+    step: int,
+    scratch: Path,
+    progress: Progress | None,
+) -> None:
+    """Write rows in an order: runs of ``step`` rows, sorted, go to a file, and are merged ``step`` rows at once."""
+    n_docs, width = order.size, 4 * out.width
+    step = max(step, math.isqrt(n_docs * _PIECE // max(width, 1)))  # so that pieces of a run are no smaller than that
+    starts = range(0, n_docs, step)
+    places = np.empty(n_docs, np.int64)
+    places[order] = np.arange(n_docs)
+    runs = [places[start : start + step] for start in starts]
+    with scratch.open("w+b") as file:
+        for done, (start, run) in enumerate(zip(starts, runs, strict=True), 1):
+            file.write(rows(start, run.size)[np.argsort(run)].data)
+            run.sort()
+            if progress is not None:
+                progress(done, 2 * len(runs))
+        for done, first in enumerate(starts, len(runs) + 1):
+            window = np.empty((min(step, n_docs - first), out.width), np.float32)
+            for start, run in zip(starts, runs, strict=True):
+                low, high = np.searchsorted(run, (first, first + step)).tolist()
+                file.seek(width * (start + low))
+                piece = np.frombuffer(file.read(width * (high - low)), np.float32)
+                window[run[low:high] - first] = piece.reshape(high - low, out.width)
+            out.add(window)
+            if progress is not None:
+                progress(done, 2 * len(runs))
+    scratch.unlink()
+
+
+def copy_letor(
+    path: Path, target: Path, *, block: int, progress: Progress | None = None, **options: Any
+) -> RankingDataset:
+    """Write the features of LETOR text to ``target``, and return the data set with the features mapped from there.
+
+    ``block`` is how many bytes of text, and of features, are in memory at once. The number of features is known only at
+    the end of the text. If a line has more than the rows that are written already, the rest of the text is searched for
+    its highest index and the file is written again: dense text is read once.
+    """
+    width = 0
+    while True:
+        with target.open("w+b") as file, file_formats.open_bytes(path) as (source, raw):
+            reader = _Spilling(path, _Matrix(file), block, **options)
+            reader.features.width = max(reader.features.width, width)
+            reader.resize_to_width()
+            lines = reader.line_blocks(source, block)
+            try:
+                for text, last in lines:
+                    reader.feed(text, last)
+                    if progress is not None:
+                        progress(raw.tell(), path.stat().st_size)
+                return reader.dataset()
+            except _OtherWidth as found:
+                width, base = found.args
+                options["first_index"] = "auto" if base < 0 else base
+                with contextlib.suppress(ValueError):  # what is wrong with the text is said when it is read
+                    for text, last in lines:
+                        width = max(width, int(highest_index(text, 0, last, reader.most)) + (base == 0))
+                width = min(width, reader.most)
+
+
+class _OtherWidth(Exception):  # noqa: N818 (nothing is wrong)
+    """The matrix turns out to have more columns, or its first column another index."""
+
+
+class _Spilling(Reader):
+    """A reader that keeps no features: it writes them to ``out`` whenever there are ``block`` bytes of them."""
+
+    features: Growing
+
+    def __init__(self, path: Path, out: "_Matrix", block: int, **options: Any) -> None:
+        super().__init__(path, **options)
+        self.out, self.block = out, block
+
+    def feed(self, text: NDArray[np.uint8], last: int) -> None:
+        super().feed(text, last)
+        self.spill()
+
+    def keep_batch(self, text: NDArray[np.uint8]) -> None:
+        """Keep a batch of rows; as a matrix, sparse lines may take far more bytes than as text."""
+        super().keep_batch(text)
+        if 4 * self.features.rows * self.features.width >= self.block:
+            self.spill()
+
+    def spill(self) -> None:
+        self.out.add(self.features.matrix()[: self.features.rows])
+        self.features.clear()
+
+    def widen(self, width: int, shift: int = 0) -> None:
+        """Make the matrix wider, if none of it is written."""
+        if self.out.rows:
+            raise _OtherWidth(max(width, self.features.width), self.base)
+        super().widen(width, shift)
+
+    def matrix(self, width: int) -> NDArray[np.float32]:
+        if width < self.out.width:  # the widest line was one that could not be read
+            self.out.narrow(width, rows_at_once(self.out.width, self.block))
+        return self.out.finish()
+
+
+class _Matrix:
+    """A ``.npy`` file that grows by rows; its header, as long for any number, is written again at the end."""
+
+    def __init__(self, file: IO[bytes], width: int = 0) -> None:
+        self.file, self.rows, self.width = file, 0, width
+
+    def add(self, rows: NDArray[np.float32]) -> None:
+        if not self.rows:
+            self.width = rows.shape[1]
+            self._head()
+        self.file.write(np.ascontiguousarray(rows).data)
+        self.rows += len(rows)
+
+    def narrow(self, width: int, step: int) -> None:
+        """Keep the first ``width`` columns, going through ``step`` rows at a time; rows move towards the beginning."""
+        start = self.file.seek(0, os.SEEK_END) - 4 * self.rows * self.width
+        for first in range(0, self.rows, step):
+            self.file.seek(start + 4 * first * self.width)
+            rows = np.frombuffer(self.file.read(4 * step * self.width), np.float32).reshape(-1, self.width)
+            self.file.seek(start + 4 * first * width)
+            self.file.write(np.ascontiguousarray(rows[:, :width]).data)
+        self.file.truncate(start + 4 * self.rows * width)
+        self.width = width
+
+    def finish(self) -> NDArray[np.float32]:
+        self._head()
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        mapped: NDArray[np.float32] = np.load(self.file.name, mmap_mode="r" if self.rows and self.width else None)
+        return mapped
+
+    def _head(self) -> None:
+        shape = (self.rows, self.width)
+        self.file.seek(0)
+        np.lib.format.write_array_header_1_0(self.file, {"descr": "<f4", "fortran_order": False, "shape": shape})

@@ -1,0 +1,210 @@
+"""Numbers as spreadsheets write them: decimal commas, marks between thousands, leading zeros.
+
+A column is read so only where all of its cells are such numbers, and where they can mean nothing else or the file shows
+what they mean: whoever separates columns by semicolons has decimal commas.
+"""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from rankwise import check
+from rankwise.data.io.tables.polars import MISSING
+
+CHOICES = {"decimal": (".", ","), "thousands": ("none", ".", ",", " ", "'")}
+"""Argument -> the marks that it may be."""
+
+_POINTS = 20  # numbers with a point of which three decimals each are no chance
+_LETTERS = 1 << 22  # of a file that are looked at together
+_BLANKS = "[ \u00a0\u202f]"
+_OTHER = "[ \u00a0\u202f'\u2019]"
+_ZEROS = r"^[-+]?0\d"
+
+
+def plain(column: pl.Series, decimal: str = ".", thousands: str = "none") -> pl.Series:
+    """Return a column of text as numbers, if all of its values are numbers or words for a missing value.
+
+    >>> plain(pl.Series(["1.582,5", "7", "NA"]), ",", ".").to_list()
+    [1582.5, 7.0, None]
+    """
+    if column.dtype != pl.String:
+        return column
+    stripped = _cells(column)
+    written = stripped
+    if thousands != "none":
+        group = _BLANKS if thousands == " " else "['\u2019]" if thousands == "'" else re.escape(thousands)
+        grouped = written.str.contains(rf"^[-+]?\d{{1,3}}(?:{group}\d{{3}})+(?:{re.escape(decimal)}\d*)?$")
+        written = written.zip_with(~grouped.fill_null(value=False), written.str.replace_all(group, ""))
+    if decimal != ".":
+        pointed = written.str.contains(".", literal=True).fill_null(value=False)
+        written = written.str.replace(decimal, ".", literal=True).set(pointed, "two marks")
+    numbers = written.cast(pl.Float64, strict=False)
+    return numbers if numbers.null_count() == stripped.null_count() else column
+
+
+def unclear(frame: pl.DataFrame, content: bytes, between: str, *, always: bool = False) -> list[str]:
+    """Return columns that were read as numbers, and whose text may say something else: 1.582, 007."""
+    numeric = [series.name for series in frame.iter_columns() if series.dtype.is_numeric()]
+    if always:
+        return numeric
+    zeros = _has_leading_zeros(content, between)  # in some column, perhaps of dates or ids: only whole numbers matter
+    return [name for name in numeric if (zeros and frame[name].dtype.is_integer()) or _may_be_grouped(frame[name])]
+
+
+def _has_leading_zeros(content: bytes, between: str) -> bool:
+    """Whether some cell begins with a zero and another digit."""
+    letters = np.frombuffer(content, np.uint8)
+    for start in range(0, letters.size, _LETTERS):
+        before, first, second = (letters[start + shift : start + shift + _LETTERS] for shift in range(3))
+        size = second.size
+        zeros = (first[:size] == ord("0")) & (second >= ord("0")) & (second <= ord("9"))
+        if np.isin(before[:size][zeros], np.frombuffer(f'\n"{between}'.encode(), np.uint8)).any():
+            return True
+    return False
+
+
+def _may_be_grouped(column: pl.Series) -> bool:
+    """Whether numbers may be whole ones with a point before three digits: 1.582 and 950."""
+    values = column.drop_nulls().cast(pl.Float64)
+    broken = values.filter(values != values.floor())
+    if not len(broken) or not (values.abs() < 1000).all() or not (broken.abs() >= 1).all():
+        return False
+    return bool(((broken * 1000 - (broken * 1000).round()).abs() < 1e-6).all())
+
+
+def _cells(column: pl.Series) -> pl.Series:
+    stripped = column.str.strip_chars()
+    return stripped.set(stripped.is_in(MISSING), None)
+
+
+def _all(cells: pl.Series, *patterns: str) -> bool:
+    """Whether every cell that is not missing matches one of the patterns."""
+    return bool(cells.str.contains(rf"^[-+]?(?:{'|'.join(patterns)})$").all())
+
+
+def _has(cells: pl.Series, text: str) -> bool:
+    return bool(cells.str.contains(text, literal=True).any())
+
+
+def _decimal_comma(cells: pl.Series) -> bool:
+    """Whether all cells are numbers, some with a decimal comma; points may stand between thousands."""
+    exponent = r"(?:[eE][-+]?\d+)?"
+    numbers = (rf"\d+{exponent}", rf"(?:\d+|\d{{1,3}}(?:\.\d{{3}})+),\d*{exponent}", r"\d{1,3}(?:\.\d{3})+")
+    return _has(cells, ",") and _all(cells, *numbers)
+
+
+def _comma_of_thousands(cells: pl.Series) -> bool:
+    return _has(cells, ",") and _all(cells, r"\d*\.?\d+(?:[eE][-+]?\d+)?", r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
+
+
+def _other_groups(cells: pl.Series) -> bool:
+    """Whether all cells are numbers, some with a blank or an apostrophe between thousands."""
+    numbers = r"\d+(?:[.,]\d*)?", rf"[1-9]\d{{0,2}}(?:{_OTHER}\d{{3}})+(?:[.,]\d*)?"
+    return bool(cells.str.contains(_OTHER).any()) and _all(cells, *numbers)
+
+
+def _point_of_thousands(cells: pl.Series) -> bool:
+    return _has(cells, ".") and _all(cells, r"\d{1,3}", r"[1-9]\d{0,2}(?:\.\d{3})+")
+
+
+@dataclass
+class Numbers:
+    """Columns of a file as numbers, and what there is to say about some of them."""
+
+    columns: list[pl.Series] = field(default_factory=list)
+    zeros: list[str] = field(default_factory=list)
+    """Columns of numbers with leading zeros."""
+    joined: dict[str, str] = field(default_factory=dict)
+    """Column -> a number with a point, which was read as a mark of thousands."""
+    pointed: dict[str, str] = field(default_factory=dict)
+    """Column -> a number with a point, which may be one."""
+    doubtful: dict[str, str] = field(default_factory=dict)
+    """Column -> a number with a comma, which may be either, or with a mark that may be no part of a number."""
+
+    def check(self, used: Collection[str | None]) -> None:
+        """Raise for a column that is used, and that can be read in two ways."""
+        for name, cell in self.doubtful.items():
+            if name in used:
+                hint = "`set decimal=','` if the comma is a decimal one, or `set thousands=','`"
+                if other := re.search(_OTHER, cell):
+                    hint = "`set thousands=' '`" if other[0].isspace() else '`set thousands="\'"`'
+                    hint += " (and `set decimal=','`)" if "," in cell else ""
+                hint += ", or name it in `categorical=[…]` if these are no numbers"
+                raise check.error("numbers can be read in two ways", got=f"{cell!r} in column {name!r}", hint=hint)
+
+    def warn(self, features: Collection[str], roles: Collection[str | None] = ()) -> None:
+        """Warn of what may be wrong in these features, and of points in columns with a role."""
+        if zeros := [name for name in self.zeros if name in features]:
+            what = f"features of numbers with leading zeros, which ids have: {', '.join(zeros)}"
+            hint = (
+                f"name ids in `document=…` or `categorical=[…]`, or leave them out with `features={[f'!{zeros[0]}']}`"
+            )
+            check.warn(what, hint=hint, stacklevel=3)
+        for found, meaning in ((self.joined, "between thousands"), (self.pointed, "before decimals")):
+            for name, cell in found.items():
+                if name in features or name in roles:
+                    value = cell.replace(".", "") if found is self.joined else f"{float(cell):g}"
+                    what = f"points in column {name!r} are taken as marks {meaning}: {cell} is {value}"
+                    hint = "`set thousands='.'` if they are marks between thousands, or `set thousands='none'` if not"
+                    check.warn(what, hint=hint, stacklevel=3)
+
+
+def warn_of_categories(frame: pl.DataFrame) -> None:
+    """Warn of categories that are numbers with a comma."""
+    cells = {series.name: _cells(series) for series in frame.iter_columns()}
+    named = {name: _first(one, ",") for name, one in cells.items() if _decimal_comma(one) or _comma_of_thousands(one)}
+    if named:
+        shown = ", ".join(f"{name} ({cell})" for name, cell in named.items())
+        what = f"categories that are numbers with a comma: {shown}"
+        hint = "leave them out of `categorical=[…]`, and `set decimal=','` if the comma is a decimal one"
+        check.warn(what, hint=hint, stacklevel=3)
+
+
+def _first(cells: pl.Series, mark: str) -> str:
+    return str(cells.filter(cells.str.contains(mark, literal=True).fill_null(value=False))[0])
+
+
+def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, between: str) -> Numbers:
+    """Read columns as numbers where all of their cells are: with these marks, or by default those that they show."""
+    found = Numbers()
+    texts = {series.name: _cells(series) for series in frame.iter_columns() if series.dtype == pl.String}
+    decimals, groups = set[str](), set[str]()  # columns whose commas may be decimal ones, or between thousands
+    if decimal is None and thousands != ",":
+        decimals = {name for name, cells in texts.items() if _decimal_comma(cells)}
+    if decimal != "," and thousands is None:
+        groups = {name for name, cells in texts.items() if _comma_of_thousands(cells)}
+    # What one column cannot mean otherwise, the others mean, too; and columns are separated by commas for a point.
+    european = (decimals > groups or between == ";") and not groups - decimals and between != ","
+    american = bool(groups - decimals) and not decimals - groups
+    commas = decimal == "," or (bool(decimals) and european)
+    for series in frame.iter_columns():
+        name, cells, numbers = series.name, texts.get(series.name), plain(series)
+        either = name in decimals and name in groups
+        if cells is None:
+            pass
+        elif (either and not european and not american) or (name in decimals and name not in groups and between == ","):
+            found.doubtful[name] = _first(cells, ",")
+        elif name in decimals and (european or not either):
+            numbers = plain(series, ",", "." if thousands is None else thousands)
+        elif name in groups:
+            numbers = plain(series, ".", ",")
+        elif thousands is None and _point_of_thousands(cells):
+            n_points = int(cells.str.contains(".", literal=True).sum())
+            if commas or numbers.dtype == pl.String:
+                numbers = plain(series, ",", ".")
+                found.joined[name] = _first(cells, ".")
+            elif between == ";" or (between != "," and _POINTS <= n_points < len(cells.drop_nulls())):
+                found.pointed[name] = _first(cells, ".")
+        elif thousands is None and numbers.dtype == pl.String and _other_groups(cells):
+            found.doubtful[name] = str(cells.filter(cells.str.contains(_OTHER).fill_null(value=False))[0])
+        elif decimal or thousands not in (None, "none"):
+            mark = decimal or ("," if thousands == "." else ".")
+            marked = plain(series, mark, ("." if mark == "," else "none") if thousands is None else thousands)
+            numbers = marked if marked.dtype != pl.String or thousands == "." else numbers
+        if cells is not None and numbers.dtype != pl.String and cells.str.contains(_ZEROS).any():
+            found.zeros.append(name)
+        found.columns.append(numbers)
+    return found

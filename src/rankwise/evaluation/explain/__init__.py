@@ -1,0 +1,1 @@
+"""Why a ranker ranks as it does."""

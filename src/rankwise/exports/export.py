@@ -1,0 +1,62 @@
+"""Taking a model to where it serves: ONNX, treelite, Elasticsearch, RankLib, Vespa and Solr."""
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from rankwise import check
+from rankwise.base.files import check_writable, replacing
+from rankwise.exports.export_source import ExportedFile, ExportSource
+
+FORMATS = ("onnx", "treelite", "elasticsearch", "ranklib", "vespa", "solr")
+"""Formats, each written by the module of its name."""
+
+
+def export(
+    model: object,
+    path: str | Path,
+    format: str,  # noqa: A002 (what everyone calls it)
+    *,
+    names: Sequence[str] | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a model for another system, which gives documents the scores that ``model.predict`` gives them.
+
+    Args:
+        model: A trained ranker, the folder that it was saved to, or a model that LightGBM, XGBoost or CatBoost trained
+            (see :func:`wrap`).
+        path: The file to write; one that exists is replaced only with ``force``.
+        format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"ranklib"``, ``"vespa"`` or ``"solr"``.
+        names: What features are called there, in the order of training; by default as in the training data. The feature
+            set of Elasticsearch, the feature store of Solr and Vespa's rank features are found by these names.
+        force: Whether to replace a file.
+
+    Missing values, categories and thresholds mean there what they mean here. What a system cannot express is an error
+    that says so, before anything is written.
+
+    >>> import rankwise as rw, json, tempfile
+    >>> data = rw.synthetic(n_queries=30, n_features=3, n_docs=20, seed=1)
+    >>> model = rw.LightGBMRanker("xendcg", rounds=2, leaves=3, threads=1).fit(data)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = rw.export(model, f"{folder}/mine.json", "elasticsearch", names=["title", "body", "clicks"])
+    ...     body = json.loads(path.read_text())
+    >>> body["model"]["name"], body["model"]["model"]["type"], len(json.loads(body["model"]["model"]["definition"]))
+    ('mine', 'model/xgboost+json', 2)
+    """
+    return write(model, path, format, names=names, force=force)[0]
+
+
+def write(
+    model: object, path: str | Path, name: str, *, names: Sequence[str] | None = None, force: bool = False
+) -> tuple[Path, str]:
+    """Write a model in the format of this name; gives the file, and how it is loaded there."""
+    module = importlib.import_module(f"rankwise.exports.{check.choice('format', name, FORMATS)}")
+    path = check_writable(path, force=force)
+    source = ExportSource.of(model, names, path)
+    if source.curve is not None and name != "onnx":
+        hint = "export model.ranker_, whose scores have the same order, or to onnx"
+        raise check.error(f"{name} has no place for the curve of a calibrated ranker", hint=hint)
+    written: ExportedFile = module.write(source)
+    with replacing(path, force=force) as new:
+        new.write_bytes(written.content)
+    return path, written.load

@@ -1,0 +1,157 @@
+"""ONNX: one graph from a matrix of features to scores, for ONNX Runtime and everything that carries it.
+
+The input ``features`` is float32, (documents, features), with NaN for missing values; the output ``scores`` has one
+number per document. Trees are one operator, TreeEnsemble (ai.onnx.ml 5, ONNX Runtime 1.20 and later). It compares
+numbers of the kind that it adds up, so trees of LightGBM and CatBoost see the features as float64, where both are
+exact; those of XGBoost are added up in float32, as XGBoost does.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwise import check
+from rankwise._version import __version__
+from rankwise.base.arrays import Keywords
+from rankwise.exports.export_source import ExportedFile, ExportSource
+from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.statistics.calibration import Curve
+
+_SMALLER, _MEMBER = 0, 6  # how a node decides: at most the threshold, or one of a set
+_OPSETS = {"": 20, "ai.onnx.ml": 5}
+
+
+class Graph(NamedTuple):
+    """From ``features`` to ``scores``."""
+
+    steps: list[Any]
+    constants: list[Any]
+    kind: Any
+    """The type of the scores."""
+
+
+def write(source: ExportSource) -> ExportedFile:
+    """Return the file."""
+    onnx: Any = check.optional("onnx", "export")
+    helper = onnx.helper
+    if source.net is None:
+        graph = _ensemble(source.trees("ONNX"))
+    else:
+        from rankwise.exports.onnx_net import perceptron
+
+        graph = perceptron(source.net)
+    if source.curve is not None:
+        graph = _calibrated(graph, source.curve)
+    opsets = [helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()]
+    model = helper.make_model(
+        helper.make_graph(
+            graph.steps,
+            source.title,
+            [helper.make_tensor_value_info("features", onnx.TensorProto.FLOAT, ["documents", source.n_features])],
+            [helper.make_tensor_value_info("scores", graph.kind, ["documents"])],
+            graph.constants,
+        ),
+        opset_imports=opsets,
+        ir_version=helper.find_min_ir_version_for(opsets),
+        producer_name="rankwise",
+        producer_version=__version__,
+    )
+    helper.set_model_props(
+        model, source.notes | ({} if source.names is None else {"features": "\n".join(source.names)})
+    )
+    onnx.checker.check_model(model)
+    load = f'onnxruntime.InferenceSession("{source.path}").run(["scores"], {{"features": matrix}})'
+    return ExportedFile(bytes(model.SerializeToString()), load)
+
+
+def _calibrated(graph: Graph, curve: Curve) -> Graph:
+    """Add the curve from scores to probabilities: every piece rises as far as a score has passed it."""
+    from onnx import TensorProto
+
+    from rankwise.exports.onnx_net import Drawing
+
+    graph.steps[-1].output[0] = "raw"
+    drawing = Drawing(graph.steps, graph.constants, "raw")
+    drawing.step("Cast", to=TensorProto.DOUBLE)
+    scores = drawing.step("Reshape", drawing.constant(np.array([-1, 1])))
+    inside = drawing.of("Clip", scores, drawing.constant(curve.scores[0]), drawing.constant(curve.scores[-1]))
+    drawing.of("Sub", scores, inside)
+    beyond = drawing.step("Mul", drawing.constant(curve.outer_slope))
+    drawing.of("Sub", inside, drawing.constant(curve.scores[:-1]))
+    drawing.step("Div", drawing.constant(np.diff(curve.scores)))
+    drawing.step("Clip", drawing.constant(0.0), drawing.constant(1.0))
+    drawing.step("MatMul", drawing.constant(np.diff(curve.log_odds)[:, None]))
+    drawing.step("Add", drawing.constant(curve.log_odds[0]))
+    drawing.step("Add", beyond)
+    drawing.step("Sigmoid")
+    drawing.step("Reshape", drawing.constant(np.array([-1])))
+    drawing.steps[-1].output[0] = "scores"
+    return Graph(drawing.steps, drawing.constants, TensorProto.DOUBLE)
+
+
+def _ensemble(nodes: Nodes) -> Graph:
+    from onnx import TensorProto, helper, numpy_helper
+
+    number = np.float32 if nodes.single else np.float64
+    kind = TensorProto.FLOAT if nodes.single else TensorProto.DOUBLE
+    attributes = _attributes(_rooted(nodes), number)
+    steps = [
+        helper.make_node("Cast", ["features"], ["numbers"], to=kind),
+        helper.make_node(
+            "TreeEnsemble",
+            ["numbers"],
+            ["sums"],
+            domain="ai.onnx.ml",
+            n_targets=1,
+            aggregate_function=1,  # the sum
+            post_transform=0,  # none
+            **{
+                name: numpy_helper.from_array(value) if name in _TENSORS else value.tolist()
+                for name, value in attributes.items()
+            },
+        ),
+        helper.make_node("Reshape", ["sums", "flat"], ["scores"]),
+    ]
+    return Graph(steps, [numpy_helper.from_array(np.array([-1]), "flat")], kind)
+
+
+_TENSORS = ("nodes_splits", "nodes_modes", "leaf_weights", "membership_values")
+
+
+def _attributes(nodes: Nodes, number: type[np.floating[Any]]) -> Keywords:
+    """The operator counts splits and leaves apart; the sets of categories stand one after the other, NaN between."""
+    is_leaf = nodes.feature == LEAF
+    splits, leaves = np.flatnonzero(~is_leaf), np.flatnonzero(is_leaf)
+    place = np.empty(is_leaf.size, np.int64)
+    place[splits], place[leaves] = np.arange(splits.size), np.arange(leaves.size)
+    yes, no = nodes.left[splits], nodes.right[splits]
+    modes = np.full(splits.size, _SMALLER, np.uint8)
+    members: list[float] = []
+    for node, codes in sorted(nodes.categories.items()):
+        modes[place[node]] = _MEMBER
+        members += [*codes, np.nan]
+    sets = {"membership_values": np.array(members, number)} if members else {}
+    return sets | {
+        "tree_roots": place[nodes.roots],
+        "nodes_featureids": nodes.feature[splits],
+        "nodes_splits": nodes.threshold[splits].astype(number),
+        "nodes_modes": modes,
+        "nodes_missing_value_tracks_true": nodes.missing_left[splits].astype(np.int64),
+        "nodes_truenodeids": place[yes],
+        "nodes_trueleafs": is_leaf[yes].astype(np.int64),
+        "nodes_falsenodeids": place[no],
+        "nodes_falseleafs": is_leaf[no].astype(np.int64),
+        "leaf_targetids": np.zeros(leaves.size, np.int64),
+        "leaf_weights": nodes.value[leaves].astype(number),
+    }
+
+
+def _rooted(nodes: Nodes) -> Nodes:
+    """Return nodes with a split above every leaf that is a whole tree, to which both sides lead: ONNX needs one."""
+    alone = nodes.feature[nodes.roots] == LEAF
+    if not alone.any():
+        return nodes
+    leaves, roots = nodes.roots[alone], nodes.roots.copy()
+    roots[alone] = nodes.feature.size + np.arange(leaves.size)
+    nothing = np.zeros(leaves.size)
+    return nodes.grown(roots=roots, feature=nothing, left=leaves, right=leaves, value=nothing)

@@ -1,0 +1,55 @@
+"""Vespa: the JSON that its importers of XGBoost and LightGBM read, from the folder ``models/`` of an application.
+
+Trees with categories, and all trees of LightGBM, are written as LightGBM dumps them, ``lightgbm("FILE")`` in a rank
+profile; the others as XGBoost does, ``xgboost("FILE")``. Features are rank features by their names.
+
+Categories are texts, which all versions of the importer read: numbers are ``"null"`` to those before 2025. A document
+without a value has the empty text there, and never NaN.
+"""
+
+import re
+
+from rankwise import check
+from rankwise.exports.export_source import ExportedFile, ExportSource
+from rankwise.exports.tree_json import lightgbm_model, xgboost_trees
+
+_RANK_FEATURE = re.compile(r"[A-Za-z_][\w.]*(\([^()]*\)(\.[\w.]+)?)?")
+
+
+def write(source: ExportSource) -> ExportedFile:
+    """Return the file."""
+    names = source.known_names("Vespa")
+    for name in names:
+        if not _RANK_FEATURE.fullmatch(name):
+            raise check.error(
+                "the name of a feature must be a rank feature or a function of Vespa",
+                got=repr(name),
+                hint="name it as in attribute(price), fieldMatch(title).completeness or my_function",
+            )
+    nodes = source.trees("Vespa")
+    like_lightgbm = source.library == "lightgbm" or nodes.categories
+    columns = sorted({int(nodes.feature[node]) for node in nodes.categories})
+    texts = _categories(source, columns)
+    content = lightgbm_model(nodes, names, texts) if like_lightgbm else xgboost_trees(nodes, names)
+    call = f'{"lightgbm" if like_lightgbm else "xgboost"}("{source.path.name}")'
+    load = f"put it into models/ of the application, and write {call} in a rank profile"
+    if columns:
+        load += f"; of type string there: {', '.join(names[column] for column in columns)}"
+    return ExportedFile(content.encode(), load)
+
+
+def _categories(source: ExportSource, columns: list[int]) -> dict[int, tuple[str, ...]]:
+    """The texts of categories; an error about those that an expression of Vespa, which escapes nothing, cannot hold."""
+    known = source.model.schema.categories
+    listed = {column: tuple(map(str, known[column])) for column in columns if column in known}
+    for column, texts in listed.items():
+        for text in texts:
+            if not text or not text.isprintable() or set(text) & set('"\\'):
+                raise check.error(
+                    "categories for Vespa must be printable texts without quotes and backslashes, and not empty, "
+                    "which is a missing value there",
+                    got=repr(text),
+                    where=source.model.schema.name(column),
+                    hint="rename the category and train again, or export to onnx",
+                )
+    return listed

@@ -1,9 +1,0 @@
-from rankwise.judging.agreement import Agreement as Agreement
-from rankwise.judging.agreement import agreement as agreement
-from rankwise.judging.anytime_test import traffic as traffic
-from rankwise.judging.interleave import Interleaved as Interleaved
-from rankwise.judging.interleave import interleave as interleave
-from rankwise.judging.interleaving import Interleaving as Interleaving
-from rankwise.judging.interleaving import interleaving as interleaving
-from rankwise.judging.plan import Plan as Plan
-from rankwise.judging.plan import plan as plan

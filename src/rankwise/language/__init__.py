@@ -1,0 +1,1 @@
+"""Expressions, names and small files: one grammar, and the identity of users' code and of kept work."""

@@ -1,8 +1,0 @@
-"""Recommenders without a training loop: closed forms, neighbours, alternating least squares, and counts.
-
-The names are listed in ``__init__.pyi`` and loaded on first use.
-"""
-
-from rankwise import lazy
-
-__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

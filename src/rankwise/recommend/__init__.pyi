@@ -1,9 +1,0 @@
-from rankwise.data.interactions.interactions import Interactions as Interactions
-from rankwise.data.synthetic.ratings import synthetic_ratings as synthetic_ratings
-from rankwise.recommend.als import ALS as ALS
-from rankwise.recommend.choice import choose_recommender as choose_recommender
-from rankwise.recommend.ease import EASE as EASE
-from rankwise.recommend.evaluation import evaluate_interactions as evaluate_interactions
-from rankwise.recommend.factorization.ranker import FactorizationRanker as FactorizationRanker
-from rankwise.recommend.knn import ItemKNN as ItemKNN
-from rankwise.recommend.popularity import Popularity as Popularity

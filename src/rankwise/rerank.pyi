@@ -1,0 +1,9 @@
+from rankwise.wings.rerank.data.lists import Lists as Lists
+from rankwise.wings.rerank.data.read import read as read
+from rankwise.wings.rerank.data.read import write as write
+from rankwise.wings.rerank.data.trec import read_beir as read_beir
+from rankwise.wings.rerank.data.trec import read_ir_dataset as read_ir_dataset
+from rankwise.wings.rerank.data.trec import read_trec as read_trec
+from rankwise.wings.rerank.loss import Loss as Loss
+from rankwise.wings.rerank.passes import two_passes as two_passes
+from rankwise.wings.rerank.reranker import Reranker as Reranker

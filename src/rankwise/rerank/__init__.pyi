@@ -1,9 +1,0 @@
-from rankwise.rerank.data.lists import Lists as Lists
-from rankwise.rerank.data.read import read as read
-from rankwise.rerank.data.read import write as write
-from rankwise.rerank.data.trec import read_beir as read_beir
-from rankwise.rerank.data.trec import read_ir_dataset as read_ir_dataset
-from rankwise.rerank.data.trec import read_trec as read_trec
-from rankwise.rerank.loss import Loss as Loss
-from rankwise.rerank.passes import two_passes as two_passes
-from rankwise.rerank.reranker import Reranker as Reranker

@@ -1,0 +1,1 @@
+"""Few labels: plans, agreement, interleaving."""

@@ -1,0 +1,109 @@
+"""How long will it take? From trials that are there, or from a few rounds of each method."""
+
+import contextlib
+import functools
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+from rankwise.base.arrays import Keywords
+from rankwise.quality import leakage
+from rankwise.rankers.table import ranker_class
+from rankwise.wings.lab.experiments.running.trials import parts_of
+
+if TYPE_CHECKING:
+    from rankwise.rankers.expressions import RankerExpression
+    from rankwise.wings.lab.experiments.running.store import Store
+    from rankwise.wings.lab.experiments.running.trials import TrialCell
+
+_FEW, _MORE = 2, 5  # rounds of the two probes; their difference is free of what a first call costs
+_ROUNDS = ("rounds", "epochs")
+_ENOUGH = 30.0  # seconds of probing, after which what is known has to do for the rest
+
+Kind = tuple[str, float, str]
+
+
+class Clock:
+    """Seconds that trials take, by data set, level and method."""
+
+    def __init__(self, store: "Store", cells: "list[TrialCell]", missing: "list[TrialCell]", workers: int) -> None:
+        self.workers = workers
+        self.missing = missing
+        self.seconds: dict[Kind, list[float]] = {}
+        self.guessed: dict[Kind, float] = {}
+        self.began, self.ended = time.monotonic(), 0
+        absent = {cell.name for cell in missing}
+        for cell in cells:
+            if cell.name not in absent:
+                self.seconds.setdefault(_kind(cell), []).append(float(store.about(cell.name)["seconds"]))
+
+    def probe(self) -> None:
+        """Train a few rounds of each method on each data set of which nothing is known.
+
+        The guess takes every round that is allowed, so it is a limit where training stops early. Methods that take long
+        even for a few rounds, since they draw distributions first, are begun with rather than guessed at.
+        """
+        began = time.monotonic()
+        for cell in self.missing:
+            if time.monotonic() - began > _ENOUGH:
+                return
+            timed = {(data, method) for data, _, method in (*self.seconds, *self.guessed)}
+            if (cell.source.name, cell.method) not in timed:
+                with contextlib.suppress(ValueError):  # what cannot be trained says so when its turn comes
+                    self.guessed[_kind(cell)] = _guess(cell)
+
+    def start(self) -> None:
+        """Start the clock: work begins now."""
+        self.began = time.monotonic()
+
+    def tell(self, cell: "TrialCell", seconds: float) -> None:
+        """Learn from a trial that ended."""
+        self.ended += 1
+        self.seconds.setdefault(_kind(cell), []).append(seconds)
+
+    def left(self, waiting: "list[TrialCell]") -> float | None:
+        """Seconds that these trials take together; None where nothing is known."""
+        if not self.workers:  # nobody knows how large a cluster is: what it did so far tells
+            return (time.monotonic() - self.began) / self.ended * len(waiting) if self.ended else None
+        each = [self._expected(cell) for cell in waiting]
+        return None if None in each else sum(one or 0.0 for one in each) / self.workers
+
+    def _expected(self, cell: "TrialCell") -> float | None:
+        """What is usual for the same, else of other levels, else the guess, else of all that is known."""
+        data, _, method = cell_kind = _kind(cell)
+        alike = [seconds for kind, seconds in self.seconds.items() if (kind[0], kind[2]) == (data, method)]
+        for durations in (self.seconds.get(cell_kind, []), [second for seconds in alike for second in seconds]):
+            if durations:
+                return statistics.median(durations)
+        guesses = [one for kind, one in self.guessed.items() if (kind[0], kind[2]) == (data, method)]
+        everything = guesses or [second for seconds in self.seconds.values() for second in seconds]
+        return statistics.median(everything) if everything else None
+
+
+def _guess(cell: "TrialCell") -> float:
+    """Time a method at two small numbers of rounds, and extrapolate in a straight line."""
+    spec = cell.spec
+    expression = spec.ranker_of(cell.method, cell.source.name, cell.level)
+    began = time.perf_counter()
+    train, valid, _ = parts_of(cell)
+    durations = [time.perf_counter() - began]
+    full_ranker = expression.build()
+    word = next((name for name in _ROUNDS if hasattr(full_ranker, name)), "rounds")
+    for rounds in (_FEW, _MORE):
+        ranker = expression.map(functools.partial(_limited, rounds)).build(cell.defaults)
+        began = time.perf_counter()
+        with leakage.checked():
+            ranker.fit(train, valid)
+        durations.append(time.perf_counter() - began)
+    rate = max(durations[2] - durations[1], 0.0) / (_MORE - _FEW)
+    once = durations[0] + max(durations[2] + rate * ((getattr(full_ranker, word, None) or _MORE) - _MORE), 0.0)
+    budgets = [once * spec.tune_trials] * bool(spec.tune_trials) + [60.0 * spec.tune_minutes] * bool(spec.tune_minutes)
+    return once + min(budgets, default=0.0)
+
+
+def _limited(rounds: int, single: "RankerExpression") -> Keywords:
+    return {**single.settings, ranker_class(single.name).unit: rounds}
+
+
+def _kind(cell: "TrialCell") -> Kind:
+    return cell.source.name, cell.level, cell.method

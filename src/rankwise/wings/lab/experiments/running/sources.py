@@ -1,0 +1,191 @@
+"""Where an experiment's data come from: a set of the catalog, files of the user, or synthetic data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise import check
+from rankwise.base.stream import Stream
+from rankwise.data.concatenation import concatenate
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.io.catalog.load import Parts, load_dataset
+from rankwise.data.io.reading import entry_of, read_data
+from rankwise.data.splits import folds as made_folds
+from rankwise.data.splits import split
+from rankwise.data.synthetic.lists import synthetic
+from rankwise.language import grammar
+from rankwise.rankers.training.resume import fingerprint
+from rankwise.wings.recommend.data.interactions import Interactions
+from rankwise.wings.recommend.data.synthetic_ratings import synthetic_ratings
+
+if TYPE_CHECKING:
+    from rankwise.data.io.catalog.entry import CatalogEntry
+
+_SYNTHETIC: dict[str, Callable[..., Any]] = {"synthetic": synthetic, "synthetic_ratings": synthetic_ratings}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set of an experiment.
+
+    ``text`` names it: ``mq2008`` (the catalog), ``mine.toml`` (a description of yours), ``rows.parquet`` (any file of
+    ranking data), ``synthetic`` or ``synthetic(n_queries=500)``; ``web=path/to/rows.txt`` also says what it is called.
+    Ratings are ``movielens-latest-small``, a file of them, or ``synthetic_ratings(n_users=100)``.
+    """
+
+    text: str
+    folder: str | None = None
+    """Where sets of the catalog are looked for; see :func:`rankwise.load_dataset`."""
+    queries: int | None = None
+    """At most so many queries, or users, are used, drawn by their ids."""
+    ratings: bool = False
+    """Whether a plain file holds ratings of items by users."""
+    columns: tuple[tuple[str, Any], ...] = ()
+    """How a plain file of ranking data is read: arguments of :func:`rankwise.read_data`."""
+
+    @property
+    def name(self) -> str:
+        """What the data are called in tables and files.
+
+        >>> [Source(text).name for text in ("MQ2008", "synthetic(n_queries=9)", "a/rows.txt.gz", "web=a/rows.txt")]
+        ['mq2008', 'synthetic', 'rows', 'web']
+        """
+        name, named, _ = self._named()
+        if named:
+            return name
+        entry = self._entry()
+        return entry.name if entry else Path(check.address(name)).name.partition("(")[0].partition(".")[0]
+
+    @property
+    def n_folds(self) -> int:
+        """How many official folds there are; 0 where there are none."""
+        entry = self._entry()
+        return entry.folds if entry else 0
+
+    def fingerprint(self) -> str:
+        """A digest of the data: results of other data are never taken for those of these."""
+        if not self.holds_ratings():
+            return fingerprint(self.whole())
+        every, digest = self.interactions(), blake2b(digest_size=16)
+        for part in (every.users, every.items, every.ratings, every.offsets, every.catalogue):
+            digest.update(f"{part.dtype}{part.shape}".encode() + part.tobytes())
+        return digest.hexdigest()
+
+    def holds_ratings(self) -> bool:
+        """Whether these are ratings of items by users, instead of documents with features."""
+        if self._generator() == "synthetic_ratings":
+            return True
+        entry = self._entry()
+        return entry.format == "ratings" if entry else self.ratings and not self._generator()
+
+    def whole(self) -> RankingDataset:
+        """All queries, whatever part they are in."""
+        return _whole(self)
+
+    def interactions(self, relevant: float = 4.0) -> Interactions:
+        """All ratings; those of ``relevant`` or more make an item relevant."""
+        if not self.holds_ratings():
+            hint = "name one of the MovieLens sets, a file of ratings, or synthetic_ratings"
+            raise check.error("this protocol is made for ratings of items by users", got=self.text, hint=hint)
+        every = _ratings(self)
+        if self.queries is not None and self.queries < every.n_users:
+            draws = Stream(0, query_ids=every.users).child("some").per_query(every.n_users)[:, 0]
+            every = every.take(np.sort(np.argsort(draws)[: self.queries]))
+        return replace(every, relevant=float(relevant))
+
+    def read(self) -> RankingDataset:
+        """Read or make the data."""
+        self._only_documents()
+        with check.naming(self._text()):
+            if self._is_set():
+                train, valid, test = self._load(1)
+                return self._some(concatenate([part for part in (train, valid, test) if part is not None]))
+            return self._some(self._plain())
+
+    def parts(self, fold: int, *, seed: int = 0) -> tuple[RankingDataset, RankingDataset, RankingDataset]:
+        """The official parts, of one fold where there are folds; made ones, by the seed, where there are none."""
+        self._only_documents()
+        if not self._is_set():
+            if fold == 0:
+                train, valid, test = split(self.whole(), seed=seed)
+            else:
+                train, valid, test = list(made_folds(self.whole(), seed=seed))[fold - 1]
+            return train, valid, test
+        train, held_out, test = self._load(max(fold, 1))
+        if held_out is None:
+            train, held_out = split(train, (0.8, 0.2), seed=seed)
+        share = 1.0 if self.queries is None else self.queries / sum(p.n_queries for p in (train, held_out, test))
+        return self._some(train, share), self._some(held_out, share), self._some(test, share)
+
+    def _only_documents(self) -> None:
+        if self.holds_ratings():
+            hint = "choose the protocol that is made for ratings: protocol = 'ratings'"
+            raise check.error("ratings of items are no documents with features", got=self.text, hint=hint)
+
+    def _named(self) -> tuple[str, str, str]:
+        """(name, "=", text), or (text, "", "") where there is no name before it."""
+        name, equals, rest = self.text.partition("=")
+        is_named = equals and "(" not in name and "://" not in name
+        return (name.strip(), "=", rest.strip()) if is_named else (self.text, "", "")
+
+    def _text(self) -> str:
+        name, named, text = self._named()
+        return text if named else name
+
+    def _generator(self) -> str:
+        """The generator of synthetic data; empty for data that are read."""
+        word = self._text().partition("(")[0].strip()
+        return word if word in _SYNTHETIC else ""
+
+    def _is_set(self) -> bool:
+        return self._entry() is not None
+
+    def _entry(self) -> "CatalogEntry | None":
+        """What is known of a set of the catalog, or of the user's own; None for a plain file and synthetic data."""
+        return None if self._generator() else entry_of(self._text())
+
+    def _load(self, fold: int) -> Parts:
+        entry = self._entry()
+        loaded: Parts = load_dataset(self._text(), fold if entry is not None and entry.folds else None, self.folder)
+        return loaded
+
+    def _plain(self) -> RankingDataset:
+        if self._generator():
+            data: RankingDataset = grammar.parse(self._text(), _SYNTHETIC, "data set")
+            return data
+        return read_data(self._text(), **dict(self.columns))
+
+    def _some(self, data: RankingDataset, share: float | None = None) -> RankingDataset:
+        """At most so many queries, the same ones whatever their order."""
+        if self.queries is None:
+            return data
+        count = self.queries if share is None else max(round(share * data.n_queries), 1)
+        if count >= data.n_queries:
+            return data
+        draws = data.stream(0).child("some").per_query(data.n_queries)[:, 0]
+        return data.take(np.sort(np.argsort(draws)[:count]))
+
+
+@lru_cache(maxsize=1)
+def _whole(source: Source) -> RankingDataset:
+    """The data that were read last: trials come one after another from the same set."""
+    return source.read()
+
+
+@lru_cache(maxsize=1)
+def _ratings(source: Source) -> Interactions:
+    text = source._text()
+    every: Interactions
+    with check.naming(text):
+        if source._generator():
+            every = grammar.parse(text, _SYNTHETIC, "data set")
+        elif source._is_set():
+            every = load_dataset(text, folder=source.folder)  # type: ignore[assignment]  # of these names it gives ratings
+        else:
+            every = Interactions.read(text)
+    return every

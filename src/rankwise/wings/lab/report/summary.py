@@ -1,0 +1,79 @@
+"""What was found, in words: which method is best, by how much, and how sure that is."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rankwise.base import tables
+from rankwise.statistics.comparison import Comparison
+from rankwise.statistics.verdict import Finding, gain, listed
+from rankwise.wings.lab.experiments.effects import DRAWS
+from rankwise.wings.lab.experiments.summary import COVERED
+from rankwise.wings.lab.experiments.verdicts import counted, verdicts
+from rankwise.wings.lab.report.view import View
+
+if TYPE_CHECKING:
+    from rankwise.wings.lab.experiments.results import Results
+
+
+def headline(view: View, comparisons: Mapping[str, Comparison]) -> str:
+    """The title of a report: what the tests bear out, and no more."""
+    if not comparisons:
+        return str(view.results.spec.get("title") or view.results.spec.get("name") or "Report")
+    outcomes = [Finding.of(comparison, view.main) for comparison in comparisons.values()]
+    if len(outcomes) == 1:
+        text = outcomes[0].headline()
+        return text if text.startswith(outcomes[0].ranked[0]) else text[:1].upper() + text[1:]
+    sure = [one.ranked[0] for one in outcomes if not one.close]
+    if sure:
+        best = max(sure, key=sure.count)
+        count, of = sure.count(best), len(outcomes)
+        return f"{best} ranks best on {f'all {of}' if count == of else f'{count} of {of}'} data sets"
+    ahead = " of all others" if any(one.beaten for one in outcomes) else ""
+    return f"No method is ahead{ahead} by more than chance"
+
+
+def summary(view: View, comparisons: Mapping[str, Comparison]) -> list[str]:
+    """One paragraph per data set, and what the tests do not cover where all trials share one split."""
+    sentences = [verdict(data, comparison, view.main) for data, comparison in comparisons.items()]
+    drawn = view.results.spec.get("protocol") == "runs" and any(
+        one.paired.unit == "trial" for one in comparisons.values()
+    )
+    return [*sentences, f"{COVERED[DRAWS]}."] if drawn else sentences
+
+
+def verdict(data: str, comparison: Comparison, metric: str, title: str | None = None) -> str:
+    """Return a sentence about the best method on a data set and the methods that it significantly beats.
+
+    ``title`` is what the metric is called.
+    """
+    outcome, title = Finding.of(comparison, metric), title or metric
+    best = outcome.ranked[0]
+    unit, n = comparison.paired.unit, gain(comparison, metric, best, outcome.ranked[1]).units  # those that count
+    units = tables.count(n, unit, {"query": "queries"}.get(unit))
+    mean = f"{tables.number(comparison.mean[metric][best])}{_interval(comparison, metric, best)} over {units}"
+    if not outcome.close:
+        text = f"On {data}, {best} ranks best: mean {title} {mean}. "
+    else:
+        nobody = "" if outcome.beaten else f"{outcome.headline()}: "
+        text = f"On {data}, {nobody}{best} has the highest mean {title}, {mean}. "
+    if outcome.beaten:
+        against = "; ".join(f"over {name} {gain(comparison, metric, best, name)}" for name in outcome.beaten[:3])
+        more = f" and {tables.count(len(outcome.beaten) - 3, 'more method')}" if len(outcome.beaten) > 3 else ""
+        text += f"That is more than chance: {against}{more}. "
+    if outcome.close:
+        lead = gain(comparison, metric, best, outcome.close[0])
+        text += f"Over {listed(outcome.close)} the lead could be chance ({outcome.close[0]}: {lead})."
+    return text.strip()
+
+
+def _interval(comparison: Comparison, metric: str, system: str) -> str:
+    low, high = comparison.interval[metric][system]
+    level = f"{100 * comparison.level:g}% interval"
+    return "" if math.isnan(low) else f" ({level} {tables.interval(low, high)})"
+
+
+def agreement(results: "Results") -> list[str]:
+    """Return a sentence about how many statements of the paper hold here; nothing if there is no paper."""
+    judged = verdicts(results)
+    return [f"The paper's {tables.count(len(judged), 'statement')}, here: {counted(judged)}."] if judged else []

@@ -1,0 +1,211 @@
+"""Cross-encoders of sentence-transformers, and how to open one without running code from its folder.
+
+Weights must be safetensors, which hold numbers and names: pickles are neither downloaded nor read. Code that a model
+brings along is rejected (``trust_remote_code`` stays off), and files that name classes are checked before a model is
+built: modules must be sentence-transformers' own, and activations those of ``torch.nn``. The configuration must fit the
+weights (see :mod:`rankwise.wings.rerank.sizes`): a number in it could otherwise build layers until memory ends.
+"""
+
+import contextlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import torch
+
+from rankwise import check
+from rankwise.base.stream import Stream
+from rankwise.base.threads import openmp
+from rankwise.models.nets.state import one_thread, own_randomness, seed_torch, usable_device
+from rankwise.models.storage import rejecting
+from rankwise.rankers.nets.processes import seed_of
+from rankwise.wings.rerank.batches import Features
+from rankwise.wings.rerank.sizes import SizeLimits, config_entries
+
+if TYPE_CHECKING:
+    from rankwise.wings.rerank.reranker import RerankerSettings
+
+Pair = tuple[str, str]
+"""A query and a document."""
+DOWNLOADED = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
+"""Files of a model on the Hub that are downloaded: texts, tokenizers and numbers."""
+_ACTIVATION = re.compile(r"torch\.nn\.modules\.(activation|linear)\.[A-Z]\w*")
+_MODULE = re.compile(r"sentence_transformers(\.[a-z_]\w*)*\.[A-Z]\w*")
+_PICKLED = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+_HEADS = ("ForSequenceClassification", "ForCausalLM")
+
+
+class Tokenizer(Protocol):
+    """The members of a fast tokenizer of transformers that are used here."""
+
+    pad_token_id: int | None
+    pad_token_type_id: int
+    padding_side: str
+
+    def __call__(
+        self, text: list[str], text_pair: list[str], *, truncation: bool, return_attention_mask: bool
+    ) -> Mapping[str, list[list[int]]]:
+        """Return the ids of each pair, without padding."""
+        ...
+
+
+class PairScorer(Protocol):
+    """A cross-encoder, or the module that a trainer wraps around it."""
+
+    def preprocess(self, inputs: list[Pair], /, **settings: str | None) -> Features:
+        """Return the features of pairs, padded to the longest."""
+        ...
+
+    def __call__(self, features: dict[str, object], /) -> object:
+        """Return the scores of a mini-batch, in one of the forms that :func:`rankwise.rerank.two_passes` reads."""
+        ...
+
+
+class CrossEncoder(PairScorer, Protocol):
+    """The members of sentence-transformers' ``CrossEncoder`` that are used here, beside those of a module."""
+
+    activation_fn: torch.nn.Module
+    max_seq_length: int | None
+
+    @property
+    def num_labels(self) -> int:
+        """Number of outputs."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the parameters."""
+        ...
+
+    def save_pretrained(self, path: str, /, *, create_model_card: bool) -> None:
+        """Write a Hugging Face folder."""
+        ...
+
+
+def module_of(encoder: CrossEncoder) -> torch.nn.Module:
+    """Return a cross-encoder as the ``torch.nn.Module`` that it is."""
+    return cast("torch.nn.Module", encoder)
+
+
+def folder_of(name: str | Path) -> Path:
+    """Return the folder of a model, downloaded first if ``name`` is that of a model on the Hugging Face Hub."""
+    folder = Path(name)
+    if folder.is_dir():
+        return folder
+    if isinstance(name, Path) or folder.is_absolute() or name.startswith(".") or name.count("/") > 1:
+        raise FileNotFoundError(f"there is no model {check.printable(check.address(str(folder)))}.")
+    hub: Any = check.optional("huggingface_hub", "rerank")
+    try:
+        return Path(hub.snapshot_download(name, allow_patterns=list(DOWNLOADED)))
+    except (OSError, ValueError) as failed:
+        raise check.error(
+            "there is no such folder, and no such model could be had from the Hugging Face Hub",
+            got=f"{name!r} ({type(failed).__name__})",
+            hint="pass the folder of a model, or download it where there is a network",
+        ) from failed
+
+
+def verify(folder: Path) -> None:
+    """Reject a folder whose files would run code: pickled weights, classes of its own, classes that are no layers."""
+    for path, key, value in config_entries(folder, "*.json"):
+        runs_code = (
+            (key == "auto_map" and bool(value))
+            or ("activation_f" in key and isinstance(value, str) and "." in value and not _ACTIVATION.fullmatch(value))
+            or (key == "type" and path.name == "modules.json" and not _MODULE.fullmatch(str(value)))
+        )
+        if runs_code:
+            raise check.error(
+                "the model brings code of its own, which is not run",
+                got=f"{key}: {json.dumps(value)[:120]}",
+                where=str(path),
+                hint="use a model whose classes are those of transformers and sentence-transformers",
+            )
+    for subfolder in {pickled.parent for pattern in _PICKLED for pickled in folder.rglob(pattern)}:
+        if not any(subfolder.glob("*.safetensors")) and any(subfolder.glob("pytorch_model*.bin")):
+            raise check.error(
+                "weights must be safetensors, since pickles can run anything",
+                got="pytorch_model.bin",
+                where=str(subfolder),
+                hint="save the model anew with save_pretrained, in an environment of its own if it is not yours",
+            )
+
+
+def check_head(folder: Path) -> None:
+    """Raise where a model has no head for scores: the one that it gets is random, and must be trained first."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if not any(str(name).endswith(_HEADS) for name in config.get("architectures") or ()):
+        raise check.error(
+            "this Reranker is not trained yet, and its model has no head for scores",
+            got=f"architectures {config.get('architectures')}",
+            where=str(folder),
+            hint="call fit first, or begin from a cross-encoder",
+        )
+
+
+def open_model(settings: "RerankerSettings") -> CrossEncoder:
+    """Open the model that training begins from; its scores are logits, and a missing head comes from the seed."""
+    library: Any = check.optional("sentence_transformers", "rerank")
+    device = str(usable_device(settings.device))
+    if not isinstance(settings.model, str | Path):
+        encoder: CrossEncoder = settings.model
+        module_of(encoder).to(device)
+        encoder.activation_fn = torch.nn.Identity()
+        if settings.max_length is not None:
+            encoder.max_seq_length = settings.max_length
+        return encoder
+    folder = folder_of(settings.model)
+    openmp(one_thread)
+    if not (folder / "config.json").is_file():
+        raise check.error(
+            "not the folder of a model", got="no config.json", where=str(folder), hint="pass what save_pretrained wrote"
+        )
+    verify(folder)
+    limits = SizeLimits.of(folder)
+    with (
+        check.library("a model", folder, also=True),
+        quiet(),
+        own_randomness(torch.device("cpu")),
+        rejecting(),
+        limits.building(),
+    ):
+        seed_torch(torch.device("cpu"), seed_of(Stream(settings.seed).child("initial").key))
+        encoder = library.CrossEncoder(
+            str(folder),
+            device=device,
+            max_length=settings.max_length,
+            trust_remote_code=False,
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True},
+        )
+    if encoder.num_labels != 1:
+        raise check.error(
+            "a reranker gives one score for a pair",
+            got=f"a model of {encoder.num_labels} labels",
+            where=str(folder),
+            hint="begin from a model with one label, or from one without a head",
+        )
+    encoder.activation_fn = torch.nn.Identity()
+    return encoder
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Hide transformers' progress bars and its warnings about new heads."""
+    from transformers.utils import logging as transformers_logging
+
+    shown, level = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
+    logger = logging.getLogger("sentence_transformers")
+    before = logger.level
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        transformers_logging.set_verbosity(level)
+        if shown:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,1 @@
+"""Scores over HTTP."""

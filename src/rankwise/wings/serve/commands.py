@@ -1,0 +1,95 @@
+"""The command ``serve``."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import rankwise as rw
+from rankwise import check
+from rankwise.base.arrays import Keywords
+from rankwise.check.parameters import Option, Unset, Within
+from rankwise.cli import console
+from rankwise.cli.command import TRAIN, register
+from rankwise.cli.data_options import Reading
+from rankwise.cli.options import Only, of
+from rankwise.evaluation import ranking_names
+
+if TYPE_CHECKING:
+    from typer import Typer
+
+_LOGGING = "Logging"
+
+
+def _installed() -> None:
+    """Raise if an extra is missing."""
+    for module in ("orjson", "prometheus_client", "starlette", "uvicorn"):
+        check.installed(module, "serve")
+
+
+def serve(
+    models: Annotated[list[str], "Folders of models, or NAME=FOLDER.", Option(metavar="MODEL")],
+    *,
+    production: Annotated[str, "The model that answers requests that name none.", Unset("the first")] = "",
+    host: Annotated[
+        str, "The address to listen on; 0.0.0.0 is all networks, and there is no authentication.",
+        Option(metavar="ADDRESS")
+    ] = "127.0.0.1",
+    port: Annotated[int, Within(0, 65535), "The port to listen on; 0 is a free one."] = 8000,
+    host_name: Annotated[
+        list[str] | None,
+        "A name by which requests may call the service, beside those of this machine; may be repeated.",
+        Unset("any, unless --host is this machine alone"), Option(metavar="NAME")
+    ] = None,
+    examples: Annotated[
+        str | None, "Data whose first 50 queries the page offers.", Option(metavar="DATA")
+    ] = None,
+    log_features: Annotated[
+        Path | None, "Append the features of a sample of requests, .jsonl, which data skew reads.",
+        Option(metavar="FILE", group=_LOGGING)
+    ] = None,
+    sample: Annotated[
+        float, Within(0, 1), "The share of requests whose features are logged.", Option(metavar="SHARE", group=_LOGGING)
+    ] = 0.01,
+    serving: Annotated[
+        Keywords, of("rankwise.wings.serve.server:Settings", "", _installed), Only("log_level", "workers")
+    ],
+    limits: Annotated[Keywords, of("rankwise.wings.serve.request_parsing:RequestLimits", "Limits", _installed)],
+    reading: Reading,
+) -> None:  # fmt: skip
+    """Serve models over HTTP: scores of documents by their features, and a page that explains rankings.
+
+    POST /score scores the documents of a query, or of several; /openapi.json, /models, /health, /ready and /metrics
+    describe the service. The page at / shows a query's ranking by two models side by side. SIGTERM and Ctrl-C finish
+    requests in flight, SIGHUP loads the models anew.
+
+    rankwise serve model
+    rankwise serve old=models/1 new=models/2 --production old --examples test.txt
+    rankwise serve model --host 0.0.0.0 --port 80 --workers 4
+    """
+    from rankwise.evaluation.score_files import columns_to_rank
+    from rankwise.wings.serve import request_parsing, server
+    from rankwise.wings.serve.feature_log import FeatureLog
+
+    folders = ranking_names.named(models)
+    production = check.choice("production", production or next(iter(folders)), folders)
+    logged = None if log_features is None else FeatureLog(log_features, sample).check_target()
+    queries = []
+    if examples is not None:
+        columns = columns_to_rank(rw.load(folder) for folder in folders.values())
+        queries = request_parsing.examples(reading.data(examples, tables=columns | {"to_score": True}))
+    names = server.hosts(host, host_name or [])
+    accepted = request_parsing.RequestLimits(**limits)
+    settings = server.Settings(folders, production, accepted, queries, names, logged, **serving)
+    with server.listen(host, port) as listening:
+
+        def started() -> None:
+            models = ", ".join(name + " (production)" * (name == production) for name in folders)
+            console.say(f"serving {models} at http://{host}:{listening.getsockname()[1]}", wrap=False)
+            sys.stdout.flush()
+
+        server.run(settings, listening, started)
+
+
+def add(app: "Typer") -> None:
+    """Add the commands of the wing."""
+    register(app, TRAIN, serve)
