@@ -10,6 +10,7 @@ from rankwise.base import hooks, lazy
 
 for _package in ("rankwise", "lightgbm", "xgboost", "catboost"):
     hooks.register("ranker", _package, "rankwise.rankers.trees.wrap", "wrapped")
+hooks.register("evaluation", "judge", "rankwise.wings.judging.evaluation", "evaluate_judged")
 hooks.register("warning", "features", "rankwise.quality.leakage", "warn_features")
 hooks.register("class", "ratings", "rankwise.wings.recommend.data.interactions", "Interactions")
 hooks.register("join", "Interactions", "rankwise.wings.recommend.data.joining", "join")

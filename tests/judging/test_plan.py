@@ -9,7 +9,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.wings.judging.plan import systematic
-from tests.evaluation.test_judged import GRADES, HUMAN, JUDGE, LABELS, NEW, OLD, RUNS, N, nested, table
+from tests.judging.test_evaluation import GRADES, HUMAN, JUDGE, LABELS, NEW, OLD, RUNS, N, nested, table
 from tests.refusals import refusal
 
 KEYS = ["query", "document"]
