@@ -76,7 +76,7 @@ def _by_query(
     columns = {expression: [first[expression]] for expression in metrics}
     for name, other in rest:
         positions = _positions(first, other, first_name, name)
-        if not np.array_equal(_weights(first), _weights(other)[positions]):
+        if not np.array_equal(first.query_weights, other.query_weights[positions]):
             raise check.error(
                 "systems to be compared must have the same query weights",
                 got=f"other weights in {name!r} than in {first_name!r}",
@@ -180,7 +180,3 @@ def _common(has: Mapping[str, tuple[str, ...]], selected: "tuple[Metric, ...] | 
                 hint = check.suggestion(expression, measured).rstrip("?")
                 raise check.error(f"{name} was not evaluated by a metric asked for", got=expression, hint=hint)
     return metrics
-
-
-def _weights(evaluation: Evaluation) -> NDArray[np.float64]:
-    return np.ones(evaluation.query_ids.size) if evaluation.weights is None else evaluation.weights

@@ -149,8 +149,7 @@ class Comparison(Result):
                 return evaluation.interval[metric]
             if np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
                 return np.nan, np.nan
-            same = significance.interval_of_same(row, bounds=bounds_of(metric), level=self.level)
-            return same or significance.t_test(row).interval(self.level)
+            return significance.interval_of_mean(row, bounds=bounds_of(metric), level=self.level)
 
         return {
             metric: {system: interval(system, metric, row) for system, row in zip(self.systems, rows, strict=True)}

@@ -188,7 +188,7 @@ class Reliability(Result):
             known.relevant if relevant is None else check.number("relevant", relevant),
         )
         n_queries = ranked.offsets.size - 1
-        weights = np.ones(n_queries) if evaluation.weights is None else evaluation.weights
+        weights = evaluation.query_weights
         query = np.repeat(np.arange(n_queries), np.diff(ranked.offsets))
         counted = weights[query] > 0.0
         y = event.of(ranked.labels, ranked.more_labels)[counted]
