@@ -1,4 +1,4 @@
-"""Executors: processes of this machine, or the workers of a Dask cluster."""
+"""Executors: processes of this machine."""
 
 import contextlib
 import multiprocessing
@@ -77,11 +77,3 @@ def _begin(registered: list[bytes]) -> None:
             os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
-
-
-@contextlib.contextmanager
-def cluster(address: str) -> Iterator[Executor]:
-    """Yield the workers of a Dask cluster as an executor."""
-    distributed: Any = check.optional("distributed", "dask")
-    with distributed.Client(address) as client, client.get_executor(pure=False) as pool:
-        yield pool

@@ -1,1 +1,5 @@
-"""Few labels: plans, agreement, interleaving."""
+"""Few labels: evaluation with a judge, plans, agreement, interleaving."""
+
+from rankwise.base import hooks
+
+hooks.register("evaluation", "judge", f"{__name__}.evaluation", "evaluate_judged")
