@@ -20,7 +20,7 @@ from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But
 from rankwise.cli.running import Running
 from rankwise.evaluation import ranking_names
-from rankwise.statistics.frames import stacked
+from rankwise.statistics.result import stacked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -251,8 +251,7 @@ def _evaluations(
     words: list[str], measuring: Measuring, reading: Reading, running: Running, level: float, cutoff: int | None = None
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
-    from rankwise.evaluation.ranking_files import evaluate_files
-    from rankwise.evaluation.score_files import columns_to_rank
+    from rankwise.evaluation.score_files import columns_to_rank, evaluate_files
 
     qrels = measuring.qrels
     if qrels is None and (results := _stored(words, measuring, reading)) is not None:

@@ -10,8 +10,8 @@ from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import TRAIN, register_group
 from rankwise.cli.options import RUNNING, But, Only, of
 from rankwise.cli.running import Running
-from rankwise.evaluation import ranking_names, written_scores
-from rankwise.statistics.frames import stacked
+from rankwise.evaluation import ranking_names
+from rankwise.statistics.result import stacked
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -116,7 +116,7 @@ def score(
 
     running.free(output)
     if output is not None:
-        written_scores.format_of(output)
+        outputs.format_of_scores(output)
     with running.steps(3) as bar:
         bar.step(f"Reading {data}")
         lists = read_lists(data, to_score=True, **texts)

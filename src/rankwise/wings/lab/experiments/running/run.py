@@ -11,8 +11,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise._version import __version__
-from rankwise.base import files
-from rankwise.base import hooks
+from rankwise.base import files, hooks
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.pools import check_portable, processes, without_interrupts
 from rankwise.base.threads import thread_count
