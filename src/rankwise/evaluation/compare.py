@@ -105,10 +105,10 @@ def compare(
     stream = Stream(seed, query_ids=paired.ids).child("flips")
     pairs: list[Pair] = []
     for metric, rows in paired.values.items():
+        values = dict(zip(names, rows, strict=True))
         tested = []
         for system, against in chosen:
-            differences = rows[names.index(system)] - rows[names.index(against)]
-            results = _test(metric, differences, paired, stream, level, overlap)
+            results = _test(metric, values[system] - values[against], paired, stream, level, overlap)
             tested.append({"metric": metric, "system": system, "against": against, **results})
         deciding = np.array([one[f"p_{test}"] for one in tested])
         adjusted = significance.holm(deciding) if correction == "holm" else deciding
@@ -161,9 +161,7 @@ def _overlap(split: Sequence[float] | None, paired: Paired) -> float | None:
         return None
     parts = check.fractions(split)
     if paired.unit != "trial" or len(parts) < 2 or not parts[0] or not parts[-1]:
-        raise check.error(
-            "split is the proportions of train, …, test of the trials that are compared",
-            got=f"{tuple(split)} for pairs by {paired.unit}",
-            hint="give lists with one entry per trial, and for example split=(0.6, 0.2, 0.2)",
-        )
+        what = "split is the proportions of train, …, test of the trials that are compared"
+        hint = "give lists with one entry per trial, and for example split=(0.6, 0.2, 0.2)"
+        raise check.error(what, got=f"{tuple(split)} for pairs by {paired.unit}", hint=hint)
     return parts[-1] / parts[0]

@@ -98,8 +98,7 @@ def evaluate(
     if policy is not None:
         scores, lists, chosen_metrics = score(scores_or_model, data, metrics)
         drawn = SAMPLES if samples is None else samples
-        settings |= {"samples": drawn, "exposure_cutoff": exposure_cutoff}
-        return evaluate_policy(scores, lists, chosen_metrics, policy, **settings)
+        return evaluate_policy(scores, lists, chosen_metrics, policy, drawn, exposure_cutoff, settings)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"

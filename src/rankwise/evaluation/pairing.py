@@ -35,7 +35,8 @@ def pair(
     """Lay systems side by side: scores, models and evaluations by query; lists with one entry per trial by trial."""
     selected = None if metrics is None else find_metrics(metrics)
     kinds = (Evaluation, Mapping) if data is not None else (Evaluation, Mapping, int, float, np.number)
-    trials, by_query = [], []
+    trials: list[str] = []
+    by_query: list[str] = []
     for name, value in systems.items():
         is_list = isinstance(value, Sequence) and bool(value) and all(isinstance(entry, kinds) for entry in value)
         (trials if is_list else by_query).append(name)

@@ -184,12 +184,8 @@ def _named_labels(data: RankingDataset, joined: RankingDataset) -> Keywords:
     """Return the labels by name of joined documents, 0 for those that the data do not have."""
     if data.more_labels is None:
         return {}
-    rows, ours = (
-        pl.DataFrame({"query": one.qids(), "document": one.document_ids}).with_columns(pl.all().cast(pl.String))
-        for one in (joined, data)
-    )
-    ours = ours.with_columns(
-        pl.Series(name, values) for name, values in flat({"more_labels": data.more_labels}).items()
-    )
-    labels = rows.join(ours, on=["query", "document"], how="left", maintain_order="left").drop("query", "document")
+    named = flat({"more_labels": data.more_labels}).items()
+    ours = trec.ids_of(data).with_columns(pl.Series(name, values) for name, values in named)
+    keys = ["query", "document"]
+    labels = trec.ids_of(joined).join(ours, on=keys, how="left", maintain_order="left").drop(keys)
     return nested(labels.fill_null(0.0).to_dict())
