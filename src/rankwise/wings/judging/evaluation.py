@@ -17,17 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Ids, Offsets, offsets_of
-from rankwise.data.io.disk.mapped import DiskDataset
-from rankwise.data.io.tables.polars import as_polars
-from rankwise.evaluation import trec
-from rankwise.evaluation.systems import Evaluated, Run, Scored, on_data, scores_of
-from rankwise.metrics import Metric, MetricLike
+from rankwise.data.io import DiskDataset, as_polars
+from rankwise.evaluation import Evaluated, Run, Scored, on_data, scores_of, trec
+from rankwise.metrics import Hit, Judged, Metric, MetricLike, Precision, RankMetric, Recall
 from rankwise.metrics import metrics as find_metrics
-from rankwise.metrics.base import RankMetric
 from rankwise.metrics.gains import longest
-from rankwise.metrics.judged import Judged
-from rankwise.metrics.precision import Hit, Precision, Recall
-from rankwise.models.schema import is_frame
+from rankwise.models import is_frame
 from rankwise.quality import leakage
 from rankwise.statistics import significance
 from rankwise.wings.judging.prediction_powered import NO_DIFFERENCE, JudgedMean, prediction_powered

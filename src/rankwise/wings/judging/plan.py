@@ -9,16 +9,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import Stream, check
 from rankwise.base import tables
 from rankwise.base.arrays import Array
-from rankwise.base.stream import Stream, hashed_ids
+from rankwise.base.stream import hashed_ids
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
-from rankwise.evaluation.systems import Run
+from rankwise.evaluation import Run
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.statistics.result import Result
+from rankwise.statistics import Result
 from rankwise.wings.judging.evaluation import PROBABILITY, join_runs, of_every_query, read_judgements
 from rankwise.wings.judging.sampled import discounted, judge_errors
 

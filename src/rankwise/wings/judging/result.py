@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rankwise import moved
 from rankwise.base import tables
 from rankwise.base.arrays import Json
-from rankwise.statistics.result import Result
+from rankwise.statistics import Result
 from rankwise.wings.judging.prediction_powered import JudgedMean
 
 if TYPE_CHECKING:

@@ -7,11 +7,8 @@ from rankwise import check
 from rankwise.base.arrays import Keywords
 from rankwise.base.tables import NOTHING, Table, number
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
-from rankwise.cli import arguments, console, inputs
-from rankwise.cli.command import DATA, register
-from rankwise.cli.options import Only, of
-from rankwise.cli.running import Running
-from rankwise.statistics.result import write_frame
+from rankwise.cli.wing import DATA, Only, Running, arguments, console, inputs, of, register
+from rankwise.statistics import write_frame
 
 if TYPE_CHECKING:
     import polars as pl
