@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rankwise.metrics import MetricLike
     from rankwise.wings.judging.result import JudgedEvaluation
 
-__all__ = ["Comparison", "Pair", "compare"]
-
 
 @overload
 def compare(
