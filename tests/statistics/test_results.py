@@ -30,8 +30,8 @@ from rankwise.wings.judging.prediction_powered import JudgedMean
 from rankwise.wings.judging.result import JudgedEvaluation
 from rankwise.wings.lab.demo.run import HEADLINE, METRICS, Demonstration
 from rankwise.wings.recommend.choice import Candidate, RecommenderChoice
-from tests import synthetic_results
 from tests.refusals import refusal, refuses
+from tests.wings.lab import synthetic_results
 
 SOURCE = Path(rw.__file__).parent
 NAN = float("nan")
