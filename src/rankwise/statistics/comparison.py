@@ -127,12 +127,11 @@ class Comparison(Result):
     @cached_property
     def mean(self) -> dict[str, dict[str, float]]:
         """Metric -> system -> mean."""
-        return {
-            metric: {
-                system: weighted_mean(row, self.paired.weights) for system, row in zip(self.systems, rows, strict=True)
-            }
-            for metric, rows in self.paired.values.items()
-        }
+        means = {}
+        for metric, rows in self.paired.values.items():
+            numbers = (weighted_mean(row, self.paired.weights) for row in rows)
+            means[metric] = dict(zip(self.systems, numbers, strict=True))
+        return means
 
     @cached_property
     def interval(self) -> dict[str, dict[str, tuple[float, float]]]:
@@ -141,19 +140,16 @@ class Comparison(Result):
         Of fewer than three trials there is none: its ends are NaN. Trials that all have the same mean have one that
         allows for means that were not seen.
         """
-
-        def interval(system: str, metric: str, row: NDArray[np.float64]) -> tuple[float, float]:
-            evaluation = self.paired.evaluations.get(system)
-            if evaluation is not None:
-                return evaluation.interval[metric]
-            if np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
-                return np.nan, np.nan
-            return significance.interval_of_mean(row, bounds=bounds_of(metric), level=self.level)
-
-        return {
-            metric: {system: interval(system, metric, row) for system, row in zip(self.systems, rows, strict=True)}
-            for metric, rows in self.paired.values.items()
-        }
+        found: dict[str, dict[str, tuple[float, float]]] = {}
+        for metric, rows in self.paired.values.items():
+            found[metric] = dict.fromkeys(self.systems, (np.nan, np.nan))
+            for system, row in zip(self.systems, rows, strict=True):
+                if system in self.paired.evaluations:
+                    found[metric][system] = self.paired.evaluations[system].interval[metric]
+                elif np.count_nonzero(~np.isnan(row)) >= significance.FEWEST:
+                    bounds = bounds_of(metric)
+                    found[metric][system] = significance.interval_of_mean(row, bounds=bounds, level=self.level)
+        return found
 
     def differences(self, system: str, against: str, metric: str | None = None) -> NDArray[np.float64]:
         """``system`` minus ``against`` on each query (or trial) that both are scored on."""

@@ -128,11 +128,9 @@ class Evaluation(Result):
         check.integer("seed", self.seed, least=0)
         check.number("level", self.level, least=0.0, most=1.0, open_ends=True)
         check.integer("resamples", self.resamples, least=1)
-        object.__setattr__(
-            self, "values", {name: read_only(column, contiguous=False) for name, column in values.items()}
-        )
-        object.__setattr__(self, "query_ids", ids)
-        object.__setattr__(self, "weights", weights)
+        values = {name: read_only(column, contiguous=False) for name, column in values.items()}
+        for field, array in {"values": values, "query_ids": ids, "weights": weights}.items():
+            object.__setattr__(self, field, array)
 
     @property
     def metrics(self) -> tuple[str, ...]:
