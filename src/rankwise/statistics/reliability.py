@@ -232,7 +232,8 @@ class Reliability(Result):
     def to_dict(self) -> Json:
         """Return the errors and the bins as JSON-serializable data."""
         errors: Json = {"error": self.error, "interval": plain(self.interval), "by_chance": self.by_chance}
-        errors |= {"root_mean_square": self.root_mean_square, **self.event._asdict()}
+        errors["root_mean_square"] = self.root_mean_square
+        errors |= {"label": self.event.label, "relevant": self.event.relevant}
         return {**errors, "brier": self.brier, "confidence": self.level, "bins": self.to_frame().to_dicts()}
 
     def table(self) -> tables.Table:
