@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from rankwise.base.arrays import Array
     from rankwise.base.steps import Steps
+    from rankwise.cli.data_options import Reading
     from rankwise.data.dataset import RankingDataset
 
 _GROUP = Option(group=RUNNING)
@@ -63,6 +64,16 @@ class Running:
     def steps(self, total: int | None) -> "AbstractContextManager[Steps]":
         """Show a bar of ``total`` steps."""
         return console.progress(total, self.progress)
+
+    def training_data(
+        self, reading: "Reading", data: str, valid: str | None
+    ) -> "tuple[RankingDataset, RankingDataset | None]":
+        """Read training and validation data, and print the features that a ranker is trained on."""
+        with self.steps(1) as bar:
+            bar.step(f"Reading {data}")
+            parts = reading.parts(data, valid)
+        outputs.features_of(parts[0])
+        return parts
 
     def show(
         self,

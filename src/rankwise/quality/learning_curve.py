@@ -16,6 +16,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import split
 from rankwise.model_selection.cross_validate import checked_ranker, trained
 from rankwise.quality import leakage
+from rankwise.quality.parts import warn_shared
 from rankwise.statistics.figures.drawing import BLUE, GREY, canvas
 from rankwise.statistics.result import Result
 
@@ -138,7 +139,7 @@ def learning_curve(
     for purpose, count, least in counts:
         if count < least:
             raise check.error(f"a learning curve needs at least {least} queries {purpose}", got=count)
-    leakage.compare_parts((train, valid), test, "test")
+    warn_shared(train=train, valid=valid, test=test)
     plan, stream = [np.arange(train.n_queries)], train.stream(seed)
     for draw in range(draws):
         order = np.argsort(stream.child("learning_curve", draw).per_query(train.n_queries)[:, 0])

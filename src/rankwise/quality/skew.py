@@ -17,7 +17,7 @@ from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import weighted_mean
 from rankwise.models.schema import ModelInput, Schema
-from rankwise.quality.doctor.features import sample
+from rankwise.quality.features import sample
 from rankwise.rankers import fit_arguments
 from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST, interval_of_mean

@@ -14,6 +14,7 @@ from rankwise.base.arrays import Array, Column, Keywords, Offsets, offsets_of
 from rankwise.data.arguments import Changes, NamedColumns
 from rankwise.data.dataset import RankingDataset
 from rankwise.quality import leakage
+from rankwise.quality.findings import shared_queries, warn
 from rankwise.wings.rerank.data.rows import NUMBERS, TextRoles, gather
 
 _TEXTS = {"queries": "query_texts", "documents": "document_texts"}
@@ -190,7 +191,7 @@ class Lists(RankingDataset):
 
     def compare_with(self, seen: "Lists", part: str) -> None:
         """Warn of queries that this ``part`` of the data shares with training data, by id or by text."""
-        leakage.warn_shared([_queries(seen)], _queries(self), part, "text")
+        warn(shared_queries({"train": _queries(seen), part: _queries(self)}, "text"))
 
     def __repr__(self) -> str:
         return super().__repr__().replace("RankingDataset", type(self).__name__).replace(", 0 features", "")
