@@ -9,9 +9,10 @@ import typer
 
 from rankwise import check
 from rankwise.base import files
+from rankwise.base.arrays import Keywords
 from rankwise.base.tables import Table
 from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.cli import console, outputs
+from rankwise.cli import console, inputs, outputs
 from rankwise.cli.options import RUNNING
 from rankwise.evaluation import written_scores
 from rankwise.models import storage
@@ -115,14 +116,17 @@ class Running:
             if path is not None and not self.json:
                 console.note(f"wrote {path}")
 
-    def deliver(self, result: Any, output: Path | None = None, plot: Path | None = None, **details: Any) -> None:
-        """Write a result, draw it and print it."""
-        document, table = result.to_dict(), result.table()
+    def deliver(
+        self, result: Any, output: Path | None = None, plot: Path | None = None, *, title: str = "",
+        about: Keywords = inputs.NONE, **options: Any,
+    ) -> None:  # fmt: skip
+        """Write a result, draw it and print it; ``options`` are of its table and figure, JSON has ``about`` too."""
+        document, table = result.to_dict(), result.table(**options)
         if output is not None:
             outputs.save(output, document, [table], result.to_frame(), force=self.force)
         if plot is not None:
-            result.plot(plot, force=self.force)
-        self.show(document, ("", table), wrote=(output, plot), **details)
+            result.plot(plot, force=self.force, **options)
+        self.show({**about, **document}, (title, table), wrote=(output, plot))
 
     def deliver_scores(
         self, scores: "Array", data: "RankingDataset", output: Path | None, details: Mapping[str, object], tag: str

@@ -14,7 +14,7 @@ from rankwise.base.arrays import Array
 from rankwise.base.progress import bar
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import split
-from rankwise.model_selection.cross_validate import checked_ranker, trained
+from rankwise.model_selection.cross_validate import Trainings, checked_ranker
 from rankwise.quality import leakage
 from rankwise.quality.parts import warn_shared
 from rankwise.statistics.figures.drawing import BLUE, GREY, canvas
@@ -147,8 +147,9 @@ def learning_curve(
         plan += [np.sort(part) for n in _PARTS[:-1] for part in np.split(order, cuts[:: _PARTS[0] // n][1:-1])]
     columns = []
     with bar(progress, len(plan), "models") as update, leakage.checked():
+        trainings = Trainings("model", len(plan), update)
         for number, queries in enumerate(plan, 1):
-            model = trained(ranker, train.take(queries), valid, number, update, len(plan), resume=False, what="model")
+            model = trainings.model(number, ranker, train.take(queries), valid)
             scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
             columns.append(measure.of(scores, test))
     weights = weights / weights.sum()
