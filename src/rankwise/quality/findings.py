@@ -45,9 +45,15 @@ def shared_queries(
 ) -> Iterator[DataFinding]:
     """Iterate over findings on queries of several parts that have the same id, or the same contents: ``what``."""
     for (seen, before), (held_out, later) in itertools.combinations(queries.items(), 2):
-        by_id, by_contents = leakage.shared(before, later)
+        found: list[NDArray[np.bool_] | None] = []
+        for mine, theirs in zip(later, before, strict=True):
+            pair = () if mine is None or theirs is None else comparable(mine, theirs)
+            found.append(np.isin(pair[0], pair[1]) if pair else None)
+        by_id, by_contents = found
         others = "training queries" if seen == "train" else f"queries of {seen}"
         both = f"{seen}, {held_out}"
+        if by_contents is not None:
+            by_contents &= later.contents != 0
         if by_contents is not None and (number := int(by_contents.sum())):
             sentence = f"{_of(by_contents, held_out)} have the {what} of {others}"
             renamed = 0 if by_id is None else int((by_contents & ~by_id).sum())
@@ -63,8 +69,7 @@ def shared_queries(
             if common == 0:  # as in recommending, where a user is a query of every part
                 yield DataFinding("note", "shared ids", f"{sentence}.", both, number)
             else:
-                severity = "error" if common else "warning"
-                yield DataFinding(severity, "shared ids", f"{sentence}.", both, number, _HINT)
+                yield DataFinding("error" if common else "warning", "shared ids", f"{sentence}.", both, number, _HINT)
 
 
 def _of(chosen: NDArray[np.bool_], part: str) -> str:
@@ -73,9 +78,15 @@ def _of(chosen: NDArray[np.bool_], part: str) -> str:
 
 def _documents_in_common(first: RankingDataset, second: RankingDataset) -> int | None:
     """Return how many documents two parts share in queries of the same id; None without ids of documents."""
+    keys = document_keys(first, second)
+    return None if keys is None else int(np.intersect1d(*keys).size)
+
+
+def document_keys(first: RankingDataset, second: RankingDataset) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return a number for each document of two data sets, by the ids of query and document; None without ids."""
     if first.document_ids is None or second.document_ids is None:
         return None
     pairs = (first.qids(), second.qids()), (first.document_ids, second.document_ids)
     queries, documents = (np.unique(np.concatenate(comparable(*ids)), return_inverse=True)[1] for ids in pairs)
     keys = queries * (documents.max() + 1) + documents
-    return int(np.intersect1d(keys[: first.n_docs], keys[first.n_docs :]).size)
+    return keys[: first.n_docs], keys[first.n_docs :]

@@ -107,15 +107,6 @@ def unless_numbers(ids: Ids | None) -> Ids | None:
     return ids
 
 
-def shared(seen: Queries, held_out: Queries) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-    """Return which held-out queries were seen, by their ids and by their contents; None where that is unknown."""
-    by_id, by_contents = (
-        None if mine is None or theirs is None else np.isin(*comparable(mine, theirs))
-        for mine, theirs in zip(held_out, seen, strict=True)
-    )
-    return by_id, None if by_contents is None else by_contents & (held_out.contents != 0)
-
-
 def trained_hashes(data: RankingDataset) -> NDArray[np.uint64] | None:
     """Return the sorted hashes by which a model recognises its training queries; None for features on disk.
 

@@ -24,7 +24,9 @@ def shared(parts: Parts) -> Iterator[DataFinding]:
 def warn_shared(**parts: RankingDataset | None) -> None:
     """Warn of queries that parts share: training data first, with features in the same order."""
     if not leakage.CHECKED.get():
-        warn(shared({name: data for name, data in parts.items() if data is not None}))
+        present = {name: data for name, data in parts.items() if data is not None}
+        queries = {name: leakage.Queries.of(data) for name, data in present.items()}
+        warn(shared_queries(queries, parts=present))
 
 
 def missing(parts: Parts) -> Iterator[DataFinding]:

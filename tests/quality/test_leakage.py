@@ -11,6 +11,7 @@ from scipy import sparse
 import rankwise as rw
 from rankwise.models import storage
 from rankwise.quality import leakage
+from rankwise.quality import parts as parts_of_data
 from tests.refusals import refusal
 
 QUICK: dict[str, Any] = {"rounds": 2, "leaves": 3, "min_documents": 2, "threads": 1}
@@ -170,7 +171,7 @@ def test_what_is_cut_from_one_data_set_is_not_compared(monkeypatch):
     whole = rw.synthetic(n_queries=30, n_docs=6, seed=1)
     train, valid = rw.split(whole, (0.6, 0.4), seed=1)
     calls = []
-    monkeypatch.setattr(leakage, "shared", lambda *_: (calls.append(1), None))
+    monkeypatch.setattr(parts_of_data, "shared_queries", lambda *_, **__: calls.append(1) or [])
     rw.cross_validate(rw.LightGBMRanker(**QUICK), whole, folds=2)
     rw.bagged(rw.LightGBMRanker(**QUICK), 2).fit(whole)
     assert not calls
