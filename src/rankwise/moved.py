@@ -14,10 +14,9 @@ ENDS = "0.4"
 """The release in which all of these go."""
 
 _UNDER_THEIR_NAMES = {
-    (
-        "rankwise",
-        "rankwise.base",
-    ): "arrays caches compiling device files hooks lazy pools progress sparse steps stream tables threads",
+    ("rankwise", "rankwise.base"): (
+        "arrays caches compiling device files hooks lazy pools progress sparse steps stream tables threads"
+    ),
     ("rankwise", "rankwise.language"): "grammar registry settings_files syntax user_code workspace",
     ("rankwise", "rankwise.wings.cluster"): "dask ray spark",
     ("rankwise", "rankwise.wings.lab"): "demo experiments papers report",
@@ -40,7 +39,7 @@ MODULES = {
     f"{old}.{name}": f"{new}.{name}" for (old, new), names in _UNDER_THEIR_NAMES.items() for name in names.split()
 } | {
     "rankwise.cli.clicks": "rankwise.wings.clicks.commands",
-    "rankwise.cli.evaluate.interleave": "rankwise.wings.judging.commands",
+    "rankwise.cli.evaluate.interleave": "rankwise.wings.clicks.commands",
     "rankwise.cli.experiments": "rankwise.wings.lab.commands",
     "rankwise.cli.judge": "rankwise.wings.judging.commands",
     "rankwise.cli.recommend": "rankwise.wings.recommend.commands",
@@ -53,7 +52,10 @@ MODULES = {
     "rankwise.data.thin": "rankwise.data.subsample",
     "rankwise.evaluation.explanation_figures": "rankwise.evaluation.explain.figures",
     "rankwise.evaluation.stored": "rankwise.evaluation.evaluation_files",
-    "rankwise.judging.betting": "rankwise.wings.judging.anytime_test",
+    "rankwise.judging.anytime_test": "rankwise.wings.clicks.interleaving.anytime_test",
+    "rankwise.judging.betting": "rankwise.wings.clicks.interleaving.anytime_test",
+    "rankwise.judging.interleave": "rankwise.wings.clicks.interleaving.interleave",
+    "rankwise.judging.interleaving": "rankwise.wings.clicks.interleaving.preference",
     "rankwise.objectives.checks": "rankwise.statistics.objective_checks",
     "rankwise.objectives.lists": "rankwise.objectives.ragged",
     "rankwise.objectives.wrappers.on": "rankwise.objectives.wrappers.goal",

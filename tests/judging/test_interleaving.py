@@ -10,8 +10,8 @@ import pytest
 
 import rankwise as rw
 from rankwise.judging import traffic
-from rankwise.wings.judging import anytime_test
-from rankwise.wings.judging.interleave import A, B, TwoLists, merge
+from rankwise.wings.clicks.interleaving import anytime_test
+from rankwise.wings.clicks.interleaving.interleave import A, B, TwoLists, merge
 from tests.cli.running import run
 from tests.refusals import refusal, refuses
 

@@ -17,6 +17,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import rankwise as rw
+from rankwise.base import pages
 from rankwise.cli.app import app
 from rankwise.model_selection.result import Trial, Tuning
 from rankwise.model_selection.spaces import dimension
@@ -213,7 +214,7 @@ def test_ten_methods_have_ten_colours_that_the_page_knows():
     found = synthetic.results(methods={f"m{i}": "lightgbm" for i in range(10)}, trials=1, queries=2, curves=False)
     colours = list(View(found).colours.values())
     assert len(set(colours)) == 10
-    style = html.file("page.css")
+    style = pages.shared("page.css")
     assert all(style.count(f"--{COLOUR_NAMES[one.lower()]}:") == 3 for one in colours)  # light, dark and on paper
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Array, Floats, Ids, comparable, row_blocks
+from rankwise.base.arrays import Array, Floats, Ids, row_blocks
 from rankwise.base.sparse import dense, is_sparse
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.disk.mapped import DiskDataset

@@ -11,16 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base.arrays import Keywords
-from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import base_score, goal_totals, level_totals
-from rankwise.quality import leakage
-from rankwise.quality.findings import shared_queries, warn
-from rankwise.rankers import fit_arguments
-from rankwise.rankers.training import run
-from rankwise.rankers.training.settings import Callback, TrainingData, TrainingSettings
-from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.quality import findings, leakage
+from rankwise.rankers import TreeRanker, fit_arguments
+from rankwise.rankers.training import Callback, TrainingData, TrainingSettings, run
 from rankwise.wings.cluster.backend import ClusterBackend
 from rankwise.wings.cluster.learner import ClusterLearner, measured
 from rankwise.wings.cluster.network import NETWORKS
@@ -62,9 +58,8 @@ def train(
             sample, held_out = fit_arguments.parts(parts.sample, held_out, valid=None, older=schema)
         if held_out is not None:
             ids = {"train": parts.query_ids, "valid": held_out.query_ids}
-            warn(
-                shared_queries({name: leakage.Queries(leakage.unless_numbers(one), None) for name, one in ids.items()})
-            )
+            known = {name: leakage.Queries(leakage.unless_numbers(one), None) for name, one in ids.items()}
+            findings.warn(findings.shared_queries(known))
         if sample.feature_names != parts.sample.feature_names:
             got, hint = "the same columns in another order", "name them in the older model's order with features=[…]"
             raise check.error("a model is continued on its own columns", got=got, hint=hint)
@@ -109,7 +104,7 @@ def train(
 
 def _validation(backend: ClusterBackend, valid: Any, columns: Keywords) -> RankingDataset | None:
     if isinstance(valid, str | Path):
-        from rankwise.data.io.tables.parquet import read_parquet
+        from rankwise import read_parquet
 
         return read_parquet(valid, **columns)
     frame = backend.collect(valid)

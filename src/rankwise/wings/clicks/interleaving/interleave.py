@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, moved
+from rankwise import Stream, check, moved
 from rankwise.base.compiling import kernel
-from rankwise.base.stream import Stream, philox_word
+from rankwise.base.stream import philox_word
 
 METHODS: Final = ("team_draft", "balanced")
 A, B, NEITHER = 0, 1, -1  # teams in kernels

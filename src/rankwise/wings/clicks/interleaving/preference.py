@@ -15,15 +15,13 @@ from rankwise.base.arrays import Array, Json
 from rankwise.base.compiling import kernel
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option, Within
-from rankwise.evaluation.systems import Run
-from rankwise.evaluation.trec import ranked, run_frame
-from rankwise.statistics.figures.drawing import BLUE, VERMILLION, canvas
-from rankwise.statistics.result import Result
+from rankwise.evaluation import Run, ranked, run_frame
+from rankwise.statistics import BLUE, VERMILLION, Result, canvas
+from rankwise.wings.clicks.interleaving import anytime_test
+from rankwise.wings.clicks.interleaving.interleave import METHODS, A, B, TwoLists, draw_coins, merge
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.logs.reading import Source, open_log, typed_columns
 from rankwise.wings.clicks.positions.bias import Bias
-from rankwise.wings.judging import anytime_test
-from rankwise.wings.judging.interleave import METHODS, A, B, TwoLists, draw_coins, merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
