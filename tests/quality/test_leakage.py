@@ -171,7 +171,12 @@ def test_what_is_cut_from_one_data_set_is_not_compared(monkeypatch):
     whole = rw.synthetic(n_queries=30, n_docs=6, seed=1)
     train, valid = rw.split(whole, (0.6, 0.4), seed=1)
     calls = []
-    monkeypatch.setattr(parts_of_data, "shared_queries", lambda *_, **__: calls.append(1) or [])
+
+    def count(*_: object, **__: object) -> list[Any]:
+        calls.append(1)
+        return []
+
+    monkeypatch.setattr(parts_of_data, "shared_queries", count)
     rw.cross_validate(rw.LightGBMRanker(**QUICK), whole, folds=2)
     rw.bagged(rw.LightGBMRanker(**QUICK), 2).fit(whole)
     assert not calls

@@ -83,11 +83,11 @@ def notes_after() -> Iterator[list[str]]:
     held_back: list[str] = []
     show = warnings.showwarning
 
-    def hold(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    def hold(message: Any, category: Any, *place: Any, **more: Any) -> None:
         if issubclass(category, RuntimeWarning):
             held_back.append(str(message))
         else:
-            show(message, category, *place)
+            show(message, category, *place, **more)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", RuntimeWarning)

@@ -122,8 +122,10 @@ def tune(
     parts = running.training_data(reading, data, valid)
     if parts[1] is None and "folds" not in search:
         raise check.error("a search needs validation data", hint="add --valid DATA, or --folds 5")
-    work: Keywords = {"fixed": set_ | fixed, "checkpoint": checkpoint, "resume": resume}
-    result = rw.tune(*parts, objective, ranker=ranker or "lightgbm", **work, **search)
+    result = rw.tune(
+        *parts, objective, ranker=ranker or "lightgbm", fixed=set_ | fixed, checkpoint=checkpoint, resume=resume,
+        **search,
+    )  # fmt: skip
     result.save(output, force=running.force)
     if plot is not None:
         result.plot(plot, force=running.force)
