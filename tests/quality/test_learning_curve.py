@@ -5,6 +5,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.model_selection.cross_validate import Trainings
+from rankwise.quality import learning_curve as module
 from rankwise.quality.learning_curve import forecast
 from tests.refusals import refusal, refuses
 
