@@ -259,10 +259,13 @@ def _toml(flat: Mapping[str, object], origin: Mapping[str, object]) -> str:
 
 
 def _value(value: object) -> str:
-    """Write a value in TOML, which has no None, and reads all else but tables as JSON has it."""
+    """Write a value in TOML, which has no None; text, integers and truths are written as in JSON."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_value(str(name))} = {_value(one)}" for name, one in value.items()) + "}"
-    return json.dumps("none" if value is None else value, ensure_ascii=False)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    plain = "none" if value is None else value
+    return repr(plain) if isinstance(plain, float) else json.dumps(plain, ensure_ascii=False)
 
 
 def _short(value: object) -> str:

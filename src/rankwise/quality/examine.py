@@ -1,4 +1,4 @@
-"""A doctor for ranking data: what is wrong in their parts, and what they can show."""
+"""Checks of ranking data as one page: what is wrong in their parts, and what they can show."""
 
 import itertools
 from collections.abc import Iterator, Mapping

@@ -104,7 +104,8 @@ def _read(source: Any, log: str | None, document: str | None, repeated: str) -> 
         raise check.error("the log holds no documents", got="responses without hits")
     names = list(dict.fromkeys(itertools.chain(*documents)))
     columns = [[features.get(name, np.nan) for features in documents] for name in names]
-    categories = {place: _encode(column, names[place]) for place, column in enumerate(columns) if _has_category(column)}
+    categorical = [n for n, column in enumerate(columns) if any(isinstance(value, _Category) for value in column)]
+    categories = {number: _encode(columns[number], names[number]) for number in categorical}
     matrix = np.array(columns, np.float64).T
     beyond = np.isfinite(matrix) & (np.abs(matrix) > _LARGEST)
     return RankingDataset.from_sizes(
@@ -115,13 +116,9 @@ def _read(source: Any, log: str | None, document: str | None, repeated: str) -> 
         query_ids=list(queries),
         document_ids=list(itertools.chain(*queries.values())),
         judged=np.zeros(len(documents)),
-        categorical=list(categories),
+        categorical=categorical,
         categories=categories,
     )
-
-
-def _has_category(column: list[Any]) -> bool:
-    return any(isinstance(value, _Category) for value in column)
 
 
 def _encode(column: list[Any], name: str) -> tuple[str | float, ...]:
