@@ -127,9 +127,8 @@ class LiveView:
         time.add_column(ratio=1)
         time.add_column(no_wrap=True, justify="right")
         left = "" if math.isinf(now.seconds) else f"{_clock(now.left)} left, "
-        time.add_row(
-            ProgressBar(total=1.0, completed=now.share), left + (complete(now) if wide else f"{now.done}/{now.recipes}")
-        )
+        done = complete(now) if wide else f"{now.done}/{now.recipes}"
+        time.add_row(ProgressBar(total=1.0, completed=now.share), f"{left}{done}")
         yield time
 
 
