@@ -106,10 +106,14 @@ NAMES = {f"rw.{name}": f"rw.{space}.{name}" for space, names in _NAMESPACES.item
 }
 """Old public name -> new public name."""
 
+_WITH_LEVEL = (
+    "Evaluation cross_validate data.compare_features evaluate frontier judging.Agreement judging.agreement "
+    "recommend.evaluate_interactions results.CrossValidation results.JudgedEvaluation results.PolicyEvaluation "
+    "results.Reliability results.read_evaluation"
+)
 WORDS: dict[str, dict[str, str]] = {
     "rw.AutoRanker": {"study": "checkpoint"},
     "rw.Comparison": {"alpha": "level"},
-    "rw.Evaluation": {"confidence": "level"},
     "rw.Ranker.fit": {"measure": "eval_sets", "watch": "callback"},
     "rw.clicks.propensities": {"samples": "resamples"},
     "rw.clicks.simulate": {"drawn": "temperature"},
@@ -117,28 +121,16 @@ WORDS: dict[str, dict[str, str]] = {
     "rw.cluster.dask.fit": {"watch": "callback"},
     "rw.cluster.ray.fit": {"watch": "callback"},
     "rw.compare": {"alpha": "level"},
-    "rw.cross_validate": {"confidence": "level"},
-    "rw.data.compare_features": {"confidence": "level"},
-    "rw.evaluate": {"confidence": "level"},
-    "rw.frontier": {"confidence": "level"},
-    "rw.judging.Agreement": {"confidence": "level"},
     "rw.judging.Interleaving": {"unit": "by"},
-    "rw.judging.agreement": {"confidence": "level"},
     "rw.judging.interleave": {"k": "cutoff"},
     "rw.judging.interleaving": {"k": "cutoff"},
     "rw.recommend.ALS.recommend": {"k": "cutoff"},
     "rw.recommend.ALS.similar_items": {"k": "cutoff"},
     "rw.recommend.FactorizationRanker.fit": {"measure": "eval_sets", "watch": "callback"},
-    "rw.recommend.evaluate_interactions": {"confidence": "level"},
     "rw.rerank.Reranker.fit": {"watch": "callback"},
-    "rw.results.CrossValidation": {"confidence": "level"},
-    "rw.results.JudgedEvaluation": {"confidence": "level"},
-    "rw.results.PolicyEvaluation": {"confidence": "level"},
-    "rw.results.Reliability": {"confidence": "level"},
     "rw.results.Tuning": {"bag": "folds", "study": "checkpoint"},
-    "rw.results.read_evaluation": {"confidence": "level"},
     "rw.tune": {"bag": "folds", "study": "checkpoint"},
-}
+} | {f"rw.{name}": {"confidence": "level"} for name in _WITH_LEVEL.split()}
 """Function or class -> old keyword -> new keyword; those of a class are its attributes too."""
 
 ATTRIBUTES = {
