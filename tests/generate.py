@@ -160,7 +160,9 @@ def _defining(name: str, module: str) -> str:
     modules = _modules()
     if f"{module}.{name}" in modules:  # a module itself
         return module
-    if module in modules and re.search(rf"^(?:def|class|from .* import\b.*|(?:\w+, )*) ?{name}\b", modules[module], re.MULTILINE):
+    if module in modules and re.search(
+        rf"^(?:def|class|from .* import\b.*|(?:\w+, )*) ?{name}\b", modules[module], re.MULTILINE
+    ):
         return module
     definition = re.compile(rf"^(?:def|class) {name}\b|^{name}\b[^=\n]*= ", re.MULTILINE)
     found = [one for one, text in modules.items() if definition.search(text)]
