@@ -42,7 +42,7 @@ from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import has_kernels
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers.nets.batches import Batching, BatchPart
+from rankwise.rankers.nets.inputs import Batching, BatchPart
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import Learner, State

@@ -9,6 +9,7 @@ from rankwise.models import attributes
 from rankwise.models.attributes import AttributeModel
 from rankwise.models.schema import Schema
 from rankwise.rankers import table
+from rankwise.rankers.trained import TrainedRanker
 from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.settings import TrainingData
 from rankwise.rankers.training.stopping import NothingLearnedError, NothingLeftToLearn
@@ -65,5 +66,5 @@ def attribute_model(ranker: Any, schema: Schema) -> AttributeModel:
     own = (known["model_"],) if "model_" in known else ()
     if own and isinstance(own[0], AttributeModel):  # of an earlier fit, or of the ranker that this is a copy of
         own = own[0].own
-    explains = type(ranker).contributions.__module__ != "rankwise.rankers.base"  # by a method of the user's
+    explains = type(ranker).contributions is not TrainedRanker.contributions  # by a method of the user's
     return AttributeModel(schema, ranker, own, explains=explains)

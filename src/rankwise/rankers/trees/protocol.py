@@ -148,6 +148,8 @@ class Library(ABC):
     """Parameters that would have no effect here."""
     small_data: Defaults = USUAL
     """Defaults for small data."""
+    nothing_drawn: Mapping[str, object] = MappingProxyType({})
+    """Parameters left at these values draw nothing, and a continued model is the uninterrupted one, bit for bit."""
     weighs_documents = False
     """Whether its own objectives have a weight for each document; else one for each query."""
     device: Callable[[Settings], str | None] | None = None
@@ -177,9 +179,9 @@ class Library(ABC):
     def least_documents(self, settings: Settings) -> int | None:
         """Return how many documents a leaf must hold; None where ``min_documents`` has no effect."""
 
-    @abstractmethod
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers, so that a continued model would differ from an uninterrupted one."""
+        return any(settings.native.get(name, quiet) != quiet for name, quiet in self.nothing_drawn.items())
 
     @abstractmethod
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset], seed: int) -> Any:

@@ -24,7 +24,7 @@ from rankwise.models.nets.weights import Weights
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers import fit_arguments
-from rankwise.rankers.nets.batches import Batching, BatchPart
+from rankwise.rankers.nets.inputs import Batching, BatchPart
 from rankwise.rankers.nets.learner import TRAINING
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.training import stopping

@@ -21,9 +21,8 @@ from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.expressions import objective_expression
 from rankwise.rankers.training import run
 from rankwise.rankers.training.loop import History, Loop, State
-from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import Checkpoint, fingerprint
-from rankwise.rankers.training.run import Session
+from rankwise.rankers.training.run import ProgressBar, Session
 from rankwise.rankers.training.settings import FREE, Callback, TrainingSettings
 from rankwise.rankers.training.validation import EvalMetrics, EvalSet
 from rankwise.statistics.evaluation import Evaluation

@@ -15,7 +15,7 @@ from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Search, ass
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.rankers import fit_arguments, table
-from rankwise.rankers.nets.batches import Batching, BatchPart
+from rankwise.rankers.nets.inputs import Batching, BatchPart
 from rankwise.rankers.nets.ranker import TorchRanker
 from rankwise.rankers.sklearn import reject
 from rankwise.rankers.training import parameters as training
