@@ -64,6 +64,7 @@ MODULES = {
     "rankwise.pools": "rankwise.base.pools",
     "rankwise.progress": "rankwise.base.progress",
     "rankwise.rankers.contributions": "rankwise.models.contributions",
+    "rankwise.rankers.ensembles.executors": "rankwise.rankers.ensembles.members",
     "rankwise.rankers.ensembles.oof": "rankwise.rankers.ensembles.out_of_fold",
     "rankwise.rankers.ensembles.weights": "rankwise.rankers.ensembles.blend_weights",
     "rankwise.rankers.model_card": "rankwise.models.model_card",

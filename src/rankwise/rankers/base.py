@@ -103,7 +103,7 @@ class Ranker(TrainedRanker, ABC):
     weighs: ClassVar[bool] = False
     """Whether it is a weighted sum of different rankers, without rounds of its own."""
     pools: ClassVar[bool] = False
-    """Whether it learns from validation data too, and is measured out of fold."""
+    """Whether it learns from validation data too, which are pooled with training data, and is measured out of fold."""
 
     def __repr__(self) -> str:
         return expressions.expression_of(self)
@@ -158,7 +158,8 @@ class Ranker(TrainedRanker, ABC):
         columns: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
         if older is not None:
             columns["older"] = older.model_.schema
-        train, held_out = self._inputs(X, y, settings, **columns)
+        exponential = settings.exponential_labels() if self.nested() is None else exponential_labels(self)
+        train, held_out = fit_arguments.parts(X, y, pool=self.pools, exponential=exponential, **columns)
         measures: Mapping[str, EvalSet] = {}
         if eval_sets:
             measures = measures_of(
@@ -170,13 +171,6 @@ class Ranker(TrainedRanker, ABC):
     def older(self, model: object) -> Any:
         """Return the trained ranker that ``init_model`` names."""
         return reject(self, "fit", {"init_model": model}, without=("init_model",))
-
-    def _inputs(
-        self, data: ModelInput, labels: fit_arguments.Labels, settings: TrainingSettings, **columns: Any
-    ) -> fit_arguments.Parts:
-        """Return training and validation data from the arguments of ``fit``."""
-        exponential = settings.exponential_labels() if self.nested() is None else exponential_labels(self)
-        return fit_arguments.parts(data, labels, **columns, exponential=exponential)
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train; rankers that are made of others do it in their own way."""
@@ -198,6 +192,19 @@ class Ranker(TrainedRanker, ABC):
     def settings_for(self, documents: int) -> Keywords:
         """Return what training on so many documents uses for parameters that the data decide; here, there are none."""
         return {}
+
+    @property
+    def loss_compares(self) -> bool:
+        """Whether the losses of different rounds compare.
+
+        Those of LambdaRank and its like do not: its pairs are weighed by the ranking of the round, and with ``norm`` by
+        the spread of its scores, so that the loss may rise while the ranker learns. With constraints, its
+        terms have other weights in every round.
+        """
+        nested = self.nested()
+        if nested is not None:
+            return all(one.loss_compares for one in nested.values())
+        return trains_at_once(self) or TrainingSettings.of(self).loss_compares
 
     def nested(self) -> "Mapping[str, Ranker] | None":
         """Return the rankers that it is made of, by the names that their parameters begin with; None if it is not."""
@@ -303,16 +310,6 @@ class IterativeRanker(Ranker):
     A subclass has the parameters ``seed, threads, patience, smoothing, stop_on, metrics, debias, checkpoint,
     checkpoint_every, progress`` and one named by ``unit``, and may have ``constraints``; :meth:`learner` learns.
     """
-
-    @property
-    def loss_compares(self) -> bool:
-        """Whether the losses of different rounds compare.
-
-        Those of LambdaRank and its like do not: its pairs are weighed by the ranking of the round, and with ``norm`` by
-        the spread of its scores, so that the loss may rise while the ranker learns. With constraints, its
-        terms have other weights in every round.
-        """
-        return TrainingSettings.of(self).loss_compares
 
     def older(self, model: object) -> Any:
         """Return the trained ranker that ``init_model`` names."""

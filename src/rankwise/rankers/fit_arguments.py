@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base.arrays import Array, Column, Ids, Keywords, group_rows, part_of
 from rankwise.data.columns import column_of
+from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.models.schema import ModelInput, Schema, frame, is_frame, lists_of
@@ -23,8 +24,6 @@ Validation = ModelInput | tuple[ModelInput, ArrayLike, ArrayLike] | None
 
 Labels = ArrayLike | RankingDataset | None
 """The second argument of ``fit``: labels, or validation data."""
-Parts = tuple[RankingDataset, RankingDataset | None]
-"""Training and validation data."""
 
 
 class EvalSet(TypedDict, total=False):
@@ -89,7 +88,11 @@ def dataset(
     offsets = check.runs(ids) if ids is not None else check.sizes(np.asarray(group), count)
     columns |= {} if ids is None else {"query_ids": ids[offsets[:-1]], "rows": order}
     if sample_weight is not None:
-        columns |= _weights(sample_weight, offsets, columns.get("query_ids"), training=training)
+        weights = check.document_values("sample weights", sample_weight, offsets, columns.get("query_ids"), least=0.0)
+        if training and (weights != np.repeat(weights[offsets[:-1]], np.diff(offsets))).any():
+            columns["document_weights"] = weights
+        else:
+            columns["weights"] = query_weights(weights, offsets, columns.get("query_ids"))
     matrix = matrix if order is None else matrix[order]
     built = RankingDataset(matrix, np.asarray(labels), offsets, **columns)
     if training and built.feature_names is not None:
@@ -104,25 +107,22 @@ def parts(
     *,
     valid: Validation,
     older: Schema | None = None,
-    qid: ArrayLike | None = None,
-    group: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    extend: bool = False,
+    pool: bool = False,
     exponential: Collection[str | None] = (None,),
-) -> Parts:
+    **columns: Any,
+) -> tuple[RankingDataset, RankingDataset | None]:
     """Return training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
 
     The columns of the validation data come in the order of the training data's, and these in that of the ``older``
-    model that is continued, with its categories first. Categories that only validation data have are missing values,
-    or with ``extend`` come after those of the training data. ``exponential`` names the labels that count by 2^y in
-    training.
+    model that is continued, with its categories first. Categories that only validation data have are missing values.
+    With ``pool`` they come after those of the training data, and all queries are both training and validation data.
+    ``exponential`` names the labels that count by 2^y in training.
     """
     if isinstance(data, RankingDataset) and labels is not None:
         if valid is not None:
             raise check.error("validation data were passed twice", hint="write fit(train, valid)")
         labels, valid = None, labels
-    beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
-    train = dataset(data, cast("ArrayLike | None", labels), training=True, **beside)
+    train = dataset(data, cast("ArrayLike | None", labels), training=True, **columns)
     if not train.n_docs or not train.n_features:
         got, hint = f"{train.n_docs:,} documents with {train.n_features} features", "look at what was read"
         raise check.error("a ranker learns from features of documents", got=got, hint=hint)
@@ -130,11 +130,25 @@ def parts(
         train = older.align(train, extend=True)
     warn_of_training_data(train, exponential)
     if valid is None:
-        return train, None
+        return train, train if pool else None
     part: Any = validation(valid) if isinstance(valid, tuple) else valid
-    held_out = aligned(part, train, extend=extend)
+    held_out = aligned(part, train, extend=pool)
     leakage.compare_parts([train], held_out, "validation")
+    if pool:
+        train = held_out = _pooled(train, held_out)
     return train, held_out
+
+
+def _pooled(train: RankingDataset, held_out: RankingDataset) -> RankingDataset:
+    """Return all queries, those of the training data first."""
+    if train.query_ids is not None and held_out.query_ids is not None:
+        common = np.intersect1d(train.query_ids, held_out.query_ids)
+        if common.size:
+            what = "a bag pools training and validation queries, and these have ids in common"
+            hint = "leave queries of the training data out of valid, or give its queries ids of their own"
+            raise check.error(what, got=f"{common[0]!s} in both", hint=hint)
+    with check.naming("training data (number 1) and validation data (number 2)"):
+        return concatenate([train, held_out])
 
 
 def aligned(data: ModelInput, train: RankingDataset, *, extend: bool = False) -> RankingDataset:
@@ -205,14 +219,6 @@ def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | 
             "for training",
         )
     return weights
-
-
-def _weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None, *, training: bool) -> Keywords:
-    """Return weights from scikit-learn's, one for each document: of queries if they are the same within each."""
-    column = check.document_values("sample weights", rows, offsets, query_ids, least=0.0)
-    if training and (column != np.repeat(column[offsets[:-1]], np.diff(offsets))).any():
-        return {"document_weights": column}
-    return {"weights": query_weights(column, offsets, query_ids)}
 
 
 def mean(metric: Metric, values: Array, weights: Array | None) -> float:

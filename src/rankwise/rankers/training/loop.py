@@ -8,7 +8,7 @@ is known, so an interruption at any moment finds whole rounds, and keeps the mod
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rankwise.base.arrays import Array, Json
 from rankwise.base.stream import Stream
@@ -40,32 +40,23 @@ class State:
     """Why training ended."""
 
 
-class ProcessGroup(Protocol):
-    """The processes that train one model together."""
+class SingleProcess:
+    """The processes that train one model together; here, the only one."""
 
-    first: bool
+    first: bool = True
     """Whether this is the one that shows progress and writes files."""
-    alone: bool
+    alone: bool = True
     """Whether there is no other."""
 
     def broadcast(self, values: list[float]) -> list[float]:
         """Return the first process's values in all processes, so that they decide alike."""
-
-
-class SingleProcess:
-    """The only process."""
-
-    first = alone = True
-
-    def broadcast(self, values: list[float]) -> list[float]:
-        """Return the values."""
         return values
 
 
 class Learner(ABC, Generic[Snapshot]):
     """Learns in rounds."""
 
-    processes: ProcessGroup = SingleProcess()
+    processes: SingleProcess = SingleProcess()
     """The processes that train together."""
     close: Callable[[], None] | None = None
     """Ends what it has started, such as processes."""
