@@ -74,6 +74,7 @@ MODULES = {
     "rankwise.rankers.scoring": "rankwise.models.scoring",
     "rankwise.rankers.storage": "rankwise.models.storage",
     "rankwise.rankers.training.iterative": "rankwise.rankers.base",
+    "rankwise.rankers.training.one_round": "rankwise.rankers.training.run",
     "rankwise.rankers.training.progress": "rankwise.rankers.training.run",
     "rankwise.rankers.training.session": "rankwise.rankers.training.run",
     "rankwise.rankers.trees.catboost.booster": "rankwise.rankers.trees.catboost.model",

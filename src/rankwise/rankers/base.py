@@ -22,7 +22,7 @@ from rankwise.rankers.sklearn import check_fitted, reject
 from rankwise.rankers.trained import TrainedRanker
 from rankwise.rankers.training import run
 from rankwise.rankers.training.loop import Learner
-from rankwise.rankers.training.one_round import OneRound, attribute_model
+from rankwise.rankers.training.run import OneRound, attribute_model
 from rankwise.rankers.training.settings import (
     Callback,
     TrainingData,
@@ -310,6 +310,8 @@ class IterativeRanker(Ranker):
     A subclass has the parameters ``seed, threads, patience, smoothing, stop_on, metrics, debias, checkpoint,
     checkpoint_every, progress`` and one named by ``unit``, and may have ``constraints``; :meth:`learner` learns.
     """
+
+    seed: int
 
     def older(self, model: object) -> Any:
         """Return the trained ranker that ``init_model`` names."""

@@ -193,6 +193,9 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         cross_fitted = [
             out_of_fold_of(one).cross_fitted if isinstance(one, bagged) else one.oof_scores_ for one in members
         ]
+        # Members that differ in their seed alone are one group.
+        rankers = [one.ranker if isinstance(one, bagged) else one for one in self.rankers]
+        recipes = [blend_members.member_description(one, ("seed",)) for one in rankers]
         weights, scores, reported = choose(
             np.stack([member.oof_scores_ for member in members]),
             np.stack(cross_fitted),
@@ -202,7 +205,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             fold=Folds(self.folds, self.repeats, self.seed).of(data),
             query_weights=data.weights,
             rule=self.weights,
-            groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
+            groups=[recipes.index(one) for one in recipes],
         )
         self.held_out_ = HeldOut.measured(scores, reported, data, metrics)
         run.remember(self, TrainingData(train=data))
@@ -301,9 +304,3 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             self._become_sum(like.read_model(description, files, schema), like, settings)
         self._importances = None if importances is None else np.array(importances, np.float64)
         return self.model_
-
-
-def _groups(rankers: Sequence[Any]) -> list[int]:
-    """Return a number for each member; those that differ in their seed alone have the same."""
-    keys = [blend_members.member_description(one, ("seed",)) for one in rankers]
-    return [keys.index(key) for key in keys]

@@ -163,7 +163,6 @@ class _Member:
             self.loss = arrays["loss"].tolist()
             scores = np.split(arrays["scores"], arrays["ends"][:-1])
             self.last = MemberRound(self.loss[-1] if self.loss else None, scores, str(arrays["stopped"]))
-        self.learner.verify(files)
         self.kept = self.learner.resume(files, State(done=self.done, best=self.best))
 
     def description(self, rounds: int) -> Json:

@@ -98,12 +98,9 @@ class Learner(ABC, Generic[Snapshot]):
     def files(self, best: Snapshot) -> dict[str, bytes]:
         """Return the files of a checkpoint: the model ``best``, and all that the next round depends on."""
 
-    def verify(self, files: Mapping[str, bytes]) -> None:
-        """Reject the files of a checkpoint that must not be read."""
-
     @abstractmethod
     def resume(self, files: Mapping[str, bytes], state: State) -> Snapshot:
-        """Resume from a checkpoint; returns the best model so far."""
+        """Resume from the files of a checkpoint, if they can be read safely; returns the best model so far."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,17 +74,14 @@ class Trees(Learner[int]):
         """Return the number of trees, and the library's version."""
         return forest_description(self.library.forest, rounds)
 
-    def verify(self, files: Mapping[str, bytes]) -> None:
-        """Reject a file that would crash the library."""
-        self.library.forest.verify(files[self.library.forest.file], self.train.n_features)
-
     def files(self, best: int) -> dict[str, bytes]:
         """Return all trees; how many are the best model, the description of the checkpoint says."""
         return {self.library.forest.file: self.content()}
 
     def resume(self, files: Mapping[str, bytes], state: State) -> int:
-        """Resume from the trees of a checkpoint."""
+        """Resume from the trees of a checkpoint, but for those that would crash the library."""
         self.start, self.done = files[self.library.forest.file], state.done
+        self.library.forest.verify(self.start, self.train.n_features)
         return state.before + state.best
 
 

@@ -154,23 +154,17 @@ def _check_parameters(parameters: Keywords, n_features: int) -> None:
 def _check_labels(settings: Settings, data: RankingDataset) -> None:
     """Raise unless labels are grades, as LightGBM's own objectives need them."""
     integral, what = data.labels == np.floor(data.labels), ""
+    gains: Any = settings.native.get("label_gain")
+    most = _LABEL_GAINS if gains is None else len(gains.split(",") if isinstance(gains, str) else gains)
     if not integral.all():
         row, what = int(np.argmin(integral)), f"native:{settings.builtin} needs whole labels"
         hint = "use our own objective, which takes real ones, or round the labels"
-    elif settings.builtin == "lambdarank" and data.labels.max(initial=0.0) >= (most := _gains(settings)):
+    elif settings.builtin == "lambdarank" and data.labels.max(initial=0.0) >= most:
         row, what = int(np.argmax(data.labels)), f"native:lambdarank needs labels below {most}, the number of its gains"
         hint = "set label_gain to a gain for each label, or use our own objective"
     if what:
         where = check.query_of_row(row, data.offsets, data.query_ids)
         raise check.error(what, got=f"{data.labels[row]:g}", where=where, hint=hint)
-
-
-def _gains(settings: Settings) -> int:
-    """How many labels LightGBM's lambdarank has gains for."""
-    gains = settings.native.get("label_gain")
-    if gains is None:
-        return _LABEL_GAINS
-    return len(gains.split(",") if isinstance(gains, str) else gains)
 
 
 def _row_weights(data: RankingDataset) -> Array | None:
