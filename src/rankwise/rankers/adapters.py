@@ -189,12 +189,9 @@ class xgboost_objective(Rounds):  # noqa: N801
 
     def __call__(self, scores: Floats, data: Any) -> tuple[Any, Any]:
         """Return numerator and Hessian, of average documents or as they are; tensors if they were made on a device."""
-        if not hasattr(data, "get_uint_info"):
-            raise check.error(
-                "XGBoost's estimators tell an objective nothing about queries",
-                hint="pass it to xgb.train(obj=…), or train a rw.XGBoostRanker, which is an estimator too",
-            )
-        numerator, hessian = self.derivatives(_xgboost_lists(scores, data))
+        what = "XGBoost's estimators tell an objective nothing about queries"
+        hint = "pass it to xgb.train(obj=…), or train a rw.XGBoostRanker, which is an estimator too"
+        numerator, hessian = self.derivatives(_xgboost_lists(scores, data, what, hint))
         if not self.relative:
             return numerator, hessian
         average = average_hessian(hessian) or 1.0
@@ -212,13 +209,10 @@ class xgboost_metric(NamedMetric):  # noqa: N801
 
     def __call__(self, scores: Floats, data: Any) -> tuple[str, float]:
         """Return the name and the mean."""
-        if not hasattr(data, "get_uint_info"):
-            raise check.error(
-                "XGBoost's estimators hand a metric one list at a time, weigh lists by their length and count those of "
-                "one document as 1",
-                hint="pass it to xgb.train(custom_metric=…), or train a rw.XGBoostRanker with metrics=…",
-            )
-        return self.__name__, self.mean(_xgboost_lists(scores, data))
+        what = "XGBoost's estimators hand a metric one list at a time, weigh lists by their length and count those of "
+        what += "one document as 1"
+        hint = "pass it to xgb.train(custom_metric=…), or train a rw.XGBoostRanker with metrics=…"
+        return self.__name__, self.mean(_xgboost_lists(scores, data, what, hint))
 
 
 def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> QueryArrays:
@@ -233,8 +227,10 @@ def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> QueryAr
     return QueryArrays(scores, labels, offsets, None if weight is None else query_weights(weight, offsets))
 
 
-def _xgboost_lists(scores: Floats, data: Any) -> QueryArrays:
-    """Read scores and a DMatrix, which has no weights or one for each query."""
+def _xgboost_lists(scores: Floats, data: Any, what: str, hint: str) -> QueryArrays:
+    """Read scores and a DMatrix, which has no weights or one for each query; of estimators, an error says ``what``."""
+    if not hasattr(data, "get_uint_info"):
+        raise check.error(what, hint=hint)
     offsets = np.asarray(data.get_uint_info("group_ptr"), np.int64)
     if not offsets.size:
         hint = "pass qid=, an id for each document, or group=, the number of documents of each query"

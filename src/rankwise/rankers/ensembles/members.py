@@ -170,8 +170,7 @@ class _Member:
         return description
 
     def learned(self) -> TrainedMember:
-        self.learner.restore(self.kept)
-        model = self.learner.model(self.best)
+        model = self.learner.model(self.kept, self.best)
         return TrainedMember(model.description(), model.files(), self.best, self.loss)
 
 
@@ -237,13 +236,10 @@ class BagLearner(Learner[bool]):
             self.out_of_fold = self._current
         return True
 
-    def restore(self, best: object) -> None:
-        """Fetch the models that were kept."""
+    def model(self, best: object, rounds: int) -> Model:
+        """Return the models that were kept as one forest, or their mean."""
         self._count()
         self._trained = self._call("learned")
-
-    def model(self, rounds: int) -> Model:
-        """Return one forest, or the mean of members."""
         read, schema = self.plans[0].ranker.__sklearn_clone__, Schema.of(self.data)
         self._models = [read().read_model(one.description, one.files, schema) for one in self._trained]
         return added_up(self._models)

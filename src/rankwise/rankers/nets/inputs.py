@@ -84,11 +84,6 @@ class BatchPart:
         return cls(data, queries, rows, offsets, stream.take(queries, data.n_queries))
 
     @property
-    def labels(self) -> Array:
-        """One label per document."""
-        return self.data.labels[self.rows]
-
-    @property
     def weights(self) -> Array:
         """One weight per query."""
         weights = self.data.weights

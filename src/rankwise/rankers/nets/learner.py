@@ -130,13 +130,10 @@ class NetLearner(Learner[Weights]):
         with self._averaged():
             return snapshot(self.module)
 
-    def restore(self, best: Weights) -> None:
-        """Load a snapshot of the weights."""
+    def model(self, best: Weights, rounds: int) -> Model:
+        """Return the model of a snapshot of the weights."""
         self.module.load_state_dict(best)
         self.module.eval()
-
-    def model(self, rounds: int) -> Model:
-        """Return the trained model."""
         return self.made(rounds)
 
     def description(self, rounds: int) -> Json:

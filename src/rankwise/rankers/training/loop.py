@@ -80,12 +80,8 @@ class Learner(ABC, Generic[Snapshot]):
         """Keep the model as it is after the last round."""
 
     @abstractmethod
-    def restore(self, best: Snapshot) -> None:
-        """Make the model what it was; no round follows."""
-
-    @abstractmethod
-    def model(self, rounds: int) -> Any:
-        """Return the model, once it is restored, of so many rounds, those that it continues included."""
+    def model(self, best: Snapshot, rounds: int) -> Any:
+        """Return the model that was kept, of so many rounds, those that it continues included; no round follows."""
 
     def keep(self, ranker: Any, state: State) -> None:
         """Give the ranker what training knows beside the model."""
@@ -117,8 +113,8 @@ class Loop:
     reports: Sequence[Callable[[State], None]] = ()
     """Called after every round; one that raises :class:`StopTraining` ends training."""
 
-    def run(self, state: State, best: object, interrupts: Interrupts) -> State:
-        """Train from ``state`` on, with ``best`` the best model so far, and leave the best model in the learner."""
+    def run(self, state: State, best: object, interrupts: Interrupts) -> Any:
+        """Train from ``state`` on, with ``best`` the best model so far, and return the best model."""
         try:
             while not (stop := self.stopping.finished(state.done, state.best)):
                 with interrupts.allowed():
@@ -139,9 +135,8 @@ class Loop:
             if not state.done or not self.learner.processes.alone:
                 raise
             stop = "interrupted"
-        self.learner.restore(best)
         state.stopped = stop
-        return state
+        return self.learner.model(best, state.before + state.best)
 
     def _round(self, state: State) -> dict[str, float]:
         """Train a round, and return its loss and measures."""

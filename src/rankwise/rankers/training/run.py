@@ -149,8 +149,8 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
             start=State(before=0 if data.older is None else data.older.model_.rounds),
         )
 
-    def keep(learner: Any, state: State) -> None:
-        ranker.model_ = learner.model(state.before + state.best)
+    def keep(learner: Any, state: State, model: Any) -> None:
+        ranker.model_ = model
         ranker.settings_ = settings.parameters
         ranker.scales_ = {} if settings.objective is None else scales_in(settings.objective)
         ranker.history_, ranker.best_round_, ranker.stopped_ = state.history, state.best, state.stopped
@@ -165,7 +165,7 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
         warnings.warn(unmet[0], UnmetConstraintWarning, stacklevel=4)
 
 
-def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], settings: TrainingSettings) -> str:
+def run(prepare: Callable[[], Session], keep: Callable[[Any, State, Any], None], settings: TrainingSettings) -> str:
     """Run the training that ``prepare`` builds, and return why it ended.
 
     Ctrl-C ends a round at once, and training with the best model so far. ``keep`` takes the model over from the
@@ -189,8 +189,8 @@ def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], sett
             reports.append(lambda state: callback(state.done, state.history))
         shown = learner.processes.first and is_shown(settings.progress)
         with session.progress.showing(state.done) if shown else contextlib.nullcontext():
-            state = replace(session.loop, reports=reports).run(state, best, interrupts)
-        keep(learner, state)
+            model = replace(session.loop, reports=reports).run(state, best, interrupts)
+        keep(learner, state, model)
         del session, learner, best  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits
     if interrupts.asked:  # after the last round
         state.stopped = "interrupted"
@@ -265,7 +265,7 @@ class OneRound(Learner[bool]):
         if stream.round:
             raise NothingLeftToLearn("complete", lambda: NothingLearnedError("a ranker without rounds has one"))
         self.ranker._fit(self.data.train, None if self.data.hidden else self.data.valid)
-        self.ranker.model_ = self.model(1)
+        self.ranker.model_ = self.model()
 
     def scores(self, number: int) -> Array:
         """Score a data set that is measured, by its number."""
@@ -276,10 +276,7 @@ class OneRound(Learner[bool]):
         """Keep the model as it is."""
         return True
 
-    def restore(self, best: object) -> None:
-        """Make the model what it was: it has not changed."""
-
-    def model(self, rounds: int) -> AttributeModel:
+    def model(self, best: bool = True, rounds: int = 1) -> AttributeModel:
         """Return the attributes of the ranker."""
         return attribute_model(self.ranker, Schema.of(self.data.train))
 
@@ -290,12 +287,12 @@ class OneRound(Learner[bool]):
 
     def files(self, best: object) -> dict[str, bytes]:
         """Return what a checkpoint holds."""
-        return self.model(1).files()
+        return self.model().files()
 
     def resume(self, files: Mapping[str, bytes], state: State) -> bool:
         """Resume from a checkpoint."""
         attributes.restore(self.ranker, files, table.from_description)
-        self.ranker.model_ = self.model(1)
+        self.ranker.model_ = self.model()
         return True
 
 

@@ -14,7 +14,7 @@ from rankwise.base.sparse import same_rows
 from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
-from rankwise.models.forests.forest import Forest, ForestModel, forest_description, numbers
+from rankwise.models.forests.forest import ForestModel, forest_description, numbers
 from rankwise.models.forests.library_errors import first_line
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective, PreparedSum
@@ -46,7 +46,6 @@ class Trees(Learner[int]):
     """How many there are."""
     done: int = field(default=0, init=False)
     """Trees grown since then."""
-    _forest: Forest | None = field(default=None, init=False)
 
     @abstractmethod
     def content(self) -> bytes:
@@ -60,15 +59,12 @@ class Trees(Learner[int]):
         """Count the trees."""
         return self.before + self.done
 
-    def restore(self, n_trees: int) -> None:
-        """Cut the model to its first trees."""
-        self._forest = self.library.forest.read(self.content()).cut(n_trees)
-        if self.settings.keep_constants and not self._forest.importances("split").any():
+    def model(self, best: int, rounds: int) -> ForestModel:
+        """Return the first trees."""
+        forest = self.library.forest.read(self.content()).cut(best)
+        if self.settings.keep_constants and not forest.importances("split").any():
             raise self.nothing_learned()
-
-    def model(self, rounds: int) -> ForestModel:
-        """Return the trees that are kept."""
-        return ForestModel(Schema.of(self.train), cast("Forest", self._forest))
+        return ForestModel(Schema.of(self.train), forest)
 
     def description(self, rounds: int) -> Json:
         """Return the number of trees, and the library's version."""

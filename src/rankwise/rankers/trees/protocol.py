@@ -175,9 +175,9 @@ class Library(ABC):
     def threads(self) -> int:
         """Return the number of threads it may use: those of ``rankwise.base.threads``, or one after a fork."""
 
-    @abstractmethod
     def least_documents(self, settings: Settings) -> int | None:
         """Return how many documents a leaf must hold; None where ``min_documents`` has no effect."""
+        return settings.min_documents
 
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers, so that a continued model would differ from an uninterrupted one."""

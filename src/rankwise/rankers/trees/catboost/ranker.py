@@ -99,7 +99,12 @@ class CatBoost(Library):
         """Check an objective of CatBoost's own, and its parameters behind a colon."""
         name, _, parameters = builtin.partition(":")
         super().check_builtin(name)
-        _check_options(name, parameters)
+        allowed = _OPTIONS.get(name)
+        for option in filter(None, parameters.split(";")):
+            key = option.partition("=")[0].strip()
+            if allowed is not None and key not in (*allowed, "hints"):
+                hint = check.suggestion(key, allowed).rstrip("?")
+                raise check.error(f"CatBoost's {name} has no such parameter", got=repr(key), hint=hint)
 
     def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
         """Return why settings cannot be trained; None if they can."""
@@ -206,16 +211,6 @@ def depth(leaves: int) -> int:
     (3, 3, 5, 6)
     """
     return (leaves - 1).bit_length()
-
-
-def _check_options(builtin: str, options: str) -> None:
-    """Reject what stands behind the colon of a CatBoost objective and that CatBoost would overlook."""
-    allowed = _OPTIONS.get(builtin)
-    for option in filter(None, options.split(";")):
-        name = option.partition("=")[0].strip()
-        if allowed is not None and name not in (*allowed, "hints"):
-            hint = check.suggestion(name, allowed).rstrip("?")
-            raise check.error(f"CatBoost's {builtin} has no such parameter", got=repr(name), hint=hint)
 
 
 def _loss(settings: Settings) -> str:

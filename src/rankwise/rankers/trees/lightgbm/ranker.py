@@ -133,10 +133,6 @@ class LightGBM(Library):
             return Refusal(reason, WITHOUT_CHECKPOINT)
         return None
 
-    def least_documents(self, settings: Settings) -> int | None:
-        """How many documents a leaf holds at least."""
-        return settings.min_documents
-
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers of LightGBM's own."""
         return settings.builtin == "rank_xendcg" or super().draws(settings)
