@@ -27,6 +27,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.disk.mapped import DiskDataset, MappedRows
 from rankwise.models.forests.forest import Forest
 from rankwise.models.schema import Schema
+from rankwise.rankers import migration_hints
 
 Derive = Callable[[Array], tuple[Any, Any]]
 FEW = 5_000
@@ -139,7 +140,7 @@ class Library(ABC):
     builtins: Sequence[str]
     """Its own ranking objectives, for ``native:…``."""
     ours: Mapping[str, str]
-    """Parameters of the library that have a name of ours: theirs -> ours."""
+    """Parameters that have a name of ours which ``migration_hints`` does not know, or not as of this library."""
     aliases: Mapping[str, str] = MappingProxyType({})
     """Other names of parameters -> their main names."""
     losses: Mapping[str, ObjectiveParameter]
@@ -162,6 +163,12 @@ class Library(ABC):
     def canonical(self, name: str) -> str:
         """Return the main name of a parameter that may be written as an alias."""
         return self.aliases.get(name, name)
+
+    def ours_of(self, name: str, parameters: Collection[str]) -> str:
+        """Return our name of a parameter, one of a ranker's ``parameters``; nothing where it has none."""
+        main = self.canonical(name)
+        ours = main if main in parameters else migration_hints.parameter(main, parameters)
+        return self.ours.get(main, "" if ours == "progress" else ours)  # what libraries write is their own
 
     @abstractmethod
     def known(self) -> Collection[str]:

@@ -68,17 +68,6 @@ class CatBoost(Library):
         *("QueryRMSE", "QuerySoftMax", "StochasticRank", "LambdaMart"),
     )
     ours: Mapping[str, str] = {
-        "loss_function": "objective",
-        "iterations": "rounds",
-        "learning_rate": "learning_rate",
-        "max_leaves": "leaves",
-        "min_data_in_leaf": "min_documents",
-        "random_seed": "seed",
-        "thread_count": "threads",
-        "eval_metric": "metrics",
-        "custom_metric": "metrics",
-        "early_stopping_rounds": "patience",
-        "od_wait": "patience",
         "od_type": "patience",
         "od_pval": "patience",
         "cat_features": "RankingDataset(categorical=…)",

@@ -79,17 +79,7 @@ class LightGBM(Library):
     forest = LightGBMForest
     builtins: Sequence[str] = ("lambdarank", "rank_xendcg")
     ours: Mapping[str, str] = {
-        "objective": "objective",
-        "num_iterations": "rounds",
-        "learning_rate": "learning_rate",
-        "num_leaves": "leaves",
-        "min_data_in_leaf": "min_documents",
-        "seed": "seed",
-        "num_threads": "threads",
-        "metric": "metrics",
-        "eval_at": "metrics",
         "first_metric_only": "stop_on",
-        "early_stopping_round": "patience",
         "early_stopping_min_delta": "patience",
         "categorical_feature": "RankingDataset(categorical=…)",
         "weight_column": "RankingDataset(weights=…)",

@@ -66,7 +66,14 @@ def _names() -> frozenset[str]:
     """Every name of a parameter: XGBoost lists those that it used."""
     one = xgboost().DMatrix(np.zeros((1, 1), np.float32), nthread=1)
     names = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, *CACHE_PARAMETERS}
-    names |= {"verbosity", "feature_selector", "max_cached_hist_node"}
+    names |= {
+        "verbosity",
+        "feature_selector",
+        "max_cached_hist_node",
+        "objective",
+        "eval_metric",
+        "early_stopping_rounds",
+    }
 
     def walk(node: Json, inside: str) -> None:
         for name, value in node.items():
@@ -90,15 +97,7 @@ class XGBoost(Library):
     builtins = _BUILTINS
     aliases = _ALIASES
     ours: Mapping[str, str] = {
-        "objective": "objective",
-        "num_boost_round": "rounds",
-        "learning_rate": "learning_rate",
-        "max_leaves": "leaves",
-        "seed": "seed",
-        "nthread": "threads",
-        "eval_metric": "metrics",
         "disable_default_eval_metric": "metrics",
-        "early_stopping_rounds": "patience",
         "feature_types": "RankingDataset(categorical=…)",
         "enable_categorical": "RankingDataset(categorical=…)",
     }
