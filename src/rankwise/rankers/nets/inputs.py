@@ -219,7 +219,7 @@ class Inputs:
     def __init__(self, net: Perceptron, data: RankingDataset) -> None:
         self.net, self.data = net, data
         self._kept: torch.Tensor | None = None
-        self._next: tuple[BatchPart, PendingBatch] | None = None
+        self._next: tuple[BatchPart | None, PendingBatch | None] = None, None
 
     @functools.cached_property
     def keeps(self) -> bool:
@@ -235,16 +235,16 @@ class Inputs:
         if self.keeps:
             rows = part.rows if isinstance(part.rows, slice) else to_device(part.rows, self.net.device)
             inputs = self.kept()[rows]
-        elif self._next is not None and self._next[0] is part and self._streaming is not None:
-            inputs = self._transformed(self._streaming.arrived(self._next[1]), offsets)
         else:
-            inputs = self._read(part.rows, offsets)
+            prefetched, coming = self._next
+            coming = coming if prefetched is part else self._begin(part.rows)
+            inputs = self._transformed(part.rows, coming, offsets)
         return (inputs,) if offsets is None else (inputs, offsets)
 
     def prefetch(self, part: BatchPart) -> None:
         """Start to copy the features of the next part, where they are not kept on the device."""
-        if not self.keeps and self._streaming is not None:
-            self._next = part, self._streaming.begin(part.rows)
+        if not self.keeps:
+            self._next = part, self._begin(part.rows)
 
     def scores(self) -> Array | DeviceScores:
         """Score all documents by the net as it is now; scores stay on a device that can measure them."""
@@ -277,24 +277,23 @@ class Inputs:
     def _anew(self) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor | None]]:
         """The same, transformed now; while a device computes with them, the rows after them are copied there."""
         blocks = list(self.net.blocks(self.data.features.shape, self.data.offsets))
-        if self._streaming is None:
-            yield from ((rows, self._read(rows, offsets), offsets) for rows, offsets in blocks)
-            return
-        coming = [self._streaming.begin(rows) for rows, _ in blocks[:1]]
+        coming = [self._begin(rows) for rows, _ in blocks[:1]]
         for number, (rows, offsets) in enumerate(blocks, start=1):
-            yield rows, self._transformed(self._streaming.arrived(coming.pop()), offsets), offsets
-            coming += [self._streaming.begin(following) for following, _ in blocks[number : number + 1]]
+            yield rows, self._transformed(rows, coming.pop(), offsets), offsets
+            coming += [self._begin(following) for following, _ in blocks[number : number + 1]]
 
     @functools.cached_property
     def _streaming(self) -> Streaming | None:
         device = self.net.device
         return Streaming(self.data.features, device) if device.type in STREAMING_DEVICES else None
 
-    def _read(self, rows: Rows, offsets: torch.Tensor | None) -> torch.Tensor:
-        if self._streaming is not None:
-            return self._transformed(self._streaming.arrived(self._streaming.begin(rows)), offsets)
-        return self._transformed(self.net.read(self.data.features[rows]), offsets)
+    def _begin(self, rows: Rows) -> PendingBatch | None:
+        return None if self._streaming is None else self._streaming.begin(rows)
 
-    def _transformed(self, features: torch.Tensor, offsets: torch.Tensor | None) -> torch.Tensor:
+    def _transformed(self, rows: Rows, coming: PendingBatch | None, offsets: torch.Tensor | None) -> torch.Tensor:
+        if self._streaming is None or coming is None:
+            features = self.net.read(self.data.features[rows])
+        else:
+            features = self._streaming.arrived(coming)
         with torch.no_grad():
             return self.net.transform(features, offsets)  # type: ignore[no-any-return]
