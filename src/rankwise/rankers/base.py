@@ -122,7 +122,7 @@ class Ranker(TrainedRanker, ABC):
         X: ModelInput,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
-        valid: fit_arguments.Validation = None,
+        valid: fit_arguments.ValidationInput = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -130,7 +130,7 @@ class Ranker(TrainedRanker, ABC):
         resume: bool = False,
         eval_sets: Mapping[str, RankingDataset | EvalSet] | None = None,
         callback: Callback | None = None,
-        **others: Unpack[fit_arguments.EvalSet],
+        **others: Unpack[fit_arguments.EvalSetArguments],
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 

@@ -18,7 +18,7 @@ from rankwise.quality import leakage
 from rankwise.quality.doctor.features import warn_of_training_data
 from rankwise.rankers.sklearn import reject
 
-Validation = ModelInput | tuple[ModelInput, ArrayLike, ArrayLike] | None
+ValidationInput = ModelInput | tuple[ModelInput, ArrayLike, ArrayLike] | None
 """Validation data: a data set, a table with labels and query ids, or (X, y, qid)."""
 
 
@@ -26,7 +26,7 @@ Labels = ArrayLike | RankingDataset | None
 """The second argument of ``fit``: labels, or validation data."""
 
 
-class EvalSet(TypedDict, total=False):
+class EvalSetArguments(TypedDict, total=False):
     """Validation data as LightGBM and XGBoost name them: lists of one data set, and of its group sizes or query ids."""
 
     eval_set: Sequence[tuple[ModelInput, ArrayLike] | RankingDataset] | None
@@ -105,11 +105,13 @@ def parts(
     data: ModelInput,
     labels: Labels,
     *,
-    valid: Validation,
+    valid: ValidationInput,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     older: Schema | None = None,
     pool: bool = False,
     exponential: Collection[str | None] = (None,),
-    **columns: Any,
 ) -> tuple[RankingDataset, RankingDataset | None]:
     """Return training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
 
@@ -122,7 +124,8 @@ def parts(
         if valid is not None:
             raise check.error("validation data were passed twice", hint="write fit(train, valid)")
         labels, valid = None, labels
-    train = dataset(data, cast("ArrayLike | None", labels), training=True, **columns)
+    beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
+    train = dataset(data, cast("ArrayLike | None", labels), training=True, **beside)
     if not train.n_docs or not train.n_features:
         got, hint = f"{train.n_docs:,} documents with {train.n_features} features", "look at what was read"
         raise check.error("a ranker learns from features of documents", got=got, hint=hint)
@@ -167,7 +170,7 @@ def reject_start(data: RankingDataset, ranker: object) -> None:
         raise check.error(f"a {type(ranker).__name__} cannot start from init_scores", hint=hint)
 
 
-def validation(valid: Validation) -> RankingDataset | None:
+def validation(valid: ValidationInput) -> RankingDataset | None:
     """Return the validation data from a data set, or a tuple (X, y, qid)."""
     if isinstance(valid, tuple):
         if len(valid) != 3:
@@ -176,7 +179,7 @@ def validation(valid: Validation) -> RankingDataset | None:
     return None if valid is None else dataset(valid)
 
 
-def with_eval_set(valid: Validation, ranker: object, others: EvalSet) -> Validation:
+def with_eval_set(valid: ValidationInput, ranker: object, others: EvalSetArguments) -> ValidationInput:
     """Return the validation data of ``fit``: ``valid``, or the one data set of LightGBM's and XGBoost's arguments.
 
     Other arguments are an error.
@@ -184,7 +187,9 @@ def with_eval_set(valid: Validation, ranker: object, others: EvalSet) -> Validat
     >>> with_eval_set(None, None, {"eval_set": [([[1.0], [2.0], [3.0]], [0, 1, 2])], "eval_group": [[2, 1]]})
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
     """
-    reject(ranker, "fit", {name: value for name, value in others.items() if name not in EvalSet.__annotations__})
+    reject(
+        ranker, "fit", {name: value for name, value in others.items() if name not in EvalSetArguments.__annotations__}
+    )
     lists = {name: value for name, value in others.items() if value is not None}
     if not lists:
         return valid

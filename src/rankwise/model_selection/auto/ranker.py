@@ -157,11 +157,11 @@ class AutoRanker(DelegatingRanker):
         X: ModelInput,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
-        valid: fit_arguments.Validation = None,
+        valid: fit_arguments.ValidationInput = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        **others: Unpack[fit_arguments.EvalSet],
+        **others: Unpack[fit_arguments.EvalSetArguments],
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
         if others:

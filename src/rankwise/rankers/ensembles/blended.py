@@ -155,7 +155,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         *,
         weights: str = GREEDY,
         metrics: MetricLike | Sequence[MetricLike] | None = None,
-        valid: fit_arguments.Validation = None,
+        valid: fit_arguments.ValidationInput = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
