@@ -51,6 +51,7 @@ MODULES = {
     "rankwise.hooks": "rankwise.base.hooks",
     "rankwise.judging.betting": "rankwise.wings.judging.anytime_test",
     "rankwise.lazy": "rankwise.base.lazy",
+    "rankwise.metrics.orderings": "rankwise.wings.lab.bounding.orderings",
     "rankwise.metrics.random_orderings": "rankwise.wings.lab.bounding.random_orderings",
     "rankwise.model_selection.examine": "rankwise.quality.examine",
     "rankwise.model_selection.learning_curve": "rankwise.quality.learning_curve",

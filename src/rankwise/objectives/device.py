@@ -32,7 +32,6 @@ from rankwise.objectives.ragged import (
     RaggedLists,
     Random,
     Selection,
-    ValueMaps,
     Values,
     noise_streams,
 )
@@ -79,10 +78,6 @@ class DeviceLists(Ragged, RaggedLists):
         if isinstance(values, Tensor):
             return values.to(self.device, self.dtype if values.is_floating_point() else None)
         return values
-
-    def exact_column(self, values: Values) -> Values:
-        """Return a column on this device, in its own precision."""
-        return to_device(values, self.device) if isinstance(values, np.ndarray) else values
 
     # Operations of `prepare`.
 
@@ -212,10 +207,6 @@ class DeviceLists(Ragged, RaggedLists):
             out.hessian if has_hessian else out.gradient, out.numerator,
             second is not None, has_hessian, out.numerator is not out.gradient, _TILE, num_warps=2,
         )  # fmt: skip
-
-    def map_values(self, maps: ValueMaps, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Map the value of each query in place; return the map's first and second derivative."""
-        return maps.apply_on_device(values)
 
     def noisy(
         self, scores: Tensor, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str

@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,16 +21,6 @@ from rankwise.objectives import cpu
 
 Values = Any
 """A NumPy array, or a torch tensor on a device."""
-
-
-class ValueMaps(Protocol):
-    """A map of each query's value."""
-
-    def apply(self, values: Array) -> tuple[Array, Array, Array]:
-        """Return the mapped values and the first and second derivative of the maps."""
-
-    def apply_on_device(self, values: Values) -> tuple[Values, Values]:
-        """Map tensors in place, and return the first and second derivative of the maps."""
 
 
 class Derivatives(NamedTuple):
@@ -226,11 +216,6 @@ class RaggedLists:
         over_queries(
             cpu.chain, self.offsets, read_only(first), read_only(seconds), out.gradient, out.hessian, numerator
         )
-
-    def map_values(self, maps: ValueMaps, values: Values) -> tuple[Values, Values]:
-        """Map the value of each query in place; return the map's first and second derivative."""
-        values[:], first, second = maps.apply(values)
-        return first, second
 
     def noisy(
         self, scores: Values, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str

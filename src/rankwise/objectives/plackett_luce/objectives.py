@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.base.arrays import Array, Offsets
+from rankwise.base.arrays import Array
+from rankwise.base.threads import over_queries
 from rankwise.check.parameters import AtLeast, OneOf, Search, Within, check_declared
 from rankwise.metrics.gains import Gain, checked_gain, discounts
-from rankwise.metrics.orderings import LINEAR, Orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
 from rankwise.objectives.plackett_luce.cpu.draws import DRAWS, SAMPLERS
 from rankwise.objectives.plackett_luce.cpu.listmle import fill_groups, listmle_kernel
-from rankwise.objectives.plackett_luce.cpu.plrank import plrank_kernel
+from rankwise.objectives.plackett_luce.cpu.plrank import fill_ideal, plrank_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 from rankwise.objectives.ragged import RaggedLists, Values, draw_streams
 
@@ -97,7 +97,7 @@ class PLRank(Objective):
             device_kernel="rankwise.objectives.plackett_luce.triton.plrank:plrank",
             arguments=PLRankArguments(
                 rewards=lists.as_argument(
-                    self._gains(checked, lists) if rewards is None else lists.checked("document_rewards", rewards)
+                    self.rewards(checked, lists) if rewards is None else lists.checked("document_rewards", rewards)
                 ),
                 discounts=lists.table(PLRank.rank_weights, self),
                 samples=self.samples,
@@ -114,7 +114,7 @@ class PLRank(Objective):
         ranks = lists.longest if self.sampler == "race" else self.rank_weights(lists.longest).size
         return np.asarray(20.0 * (lists.sizes + self.samples * np.minimum(lists.sizes, ranks)))
 
-    def _gains(self, labels: Values, lists: RaggedLists) -> Values:
+    def rewards(self, labels: Values, lists: RaggedLists) -> Values:
         """Return the reward of each document at discount 1."""
         if self.metric in ("precision", "rbp"):
             return lists.floats(labels >= self.relevant)
@@ -124,13 +124,9 @@ class PLRank(Objective):
             return lists.gain_shares(labels, self.gain, self.cutoff)
         # Discounts that do not fall with the rank have another ideal order.
         gains = lists.gains_and_ideal(labels, self.gain).gains
-        ideal = Orderings(LINEAR, lists.offsets, gains, self.rank_weights(lists.longest)).extremes().most
+        ideal = lists.empty_queries()
+        over_queries(fill_ideal, lists.offsets, gains, self.rank_weights(lists.longest), ideal)
         return gains / lists.to_documents(lists.positive_or_one(ideal))
-
-    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
-        """Return the lists as the metric sees them, for bounding."""
-        lists = RaggedLists(offsets)
-        return Orderings(LINEAR, offsets, self._gains(labels, lists), self.rank_weights(lists.longest))
 
     def rank_weights(self, longest: int) -> Array:
         """Return the discounts of the ranks that count in lists of up to ``longest`` documents."""

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
 
+from rankwise.base import hooks
 from rankwise.base.stream import Stream
 from rankwise.check.parameters import AtLeast, OneOf, check_declared
 from rankwise.objectives.base import Objective
@@ -24,7 +25,7 @@ from rankwise.objectives.prepared import (
 from rankwise.objectives.softmax import cpu
 
 _DEVICE = "rankwise.objectives.softmax.triton"
-_GAMMAS = {"uniform": cpu.GAMMA_UNIFORM, "zero": cpu.GAMMA_ZERO, "one": cpu.GAMMA_ONE, "tight": cpu.GAMMA_TIGHT}
+_GAMMAS = {"uniform": cpu.GAMMA_UNIFORM, "zero": cpu.GAMMA_ZERO, "one": cpu.GAMMA_ONE}
 
 Newton = Annotated[str, OneOf(("neumann", "diagonal"))]
 
@@ -118,11 +119,8 @@ class XENDCG(_CrossEntropy):
     """Cross entropy with φ ∝ 2^label − γ, a convex bound on NDCG (Bruch 2021).
 
     ``gamma="uniform"`` draws γ in [0, 1] anew for every document and round, as the paper does; ``"zero"`` and
-    ``"one"`` fix it. ``"tight"`` uses the γ that makes the paper's bound tightest at the current scores: it is for
-    :func:`guarantees`, and trains much worse rankers than the others, because documents that are ranked high already
-    then count as relevant. The bound is a mean of log ρ with weights between 2^y − 1 and 2^y, which is largest when
-    every document above the mean has its largest weight (γ = 0) and every one below it its smallest (γ = 1). Since γ
-    minimises the loss, the gradient is ρ − φ here too.
+    ``"one"`` fix it. ``"tight"``, for :func:`guarantees`, uses the γ that makes the paper's bound tightest at the
+    current scores, and trains much worse rankers: documents that are ranked high already then count as relevant.
 
     ``document_weights`` (inverse propensities) multiply the gain 2^y − 1 and leave the rest of the mass, 1 − γ, alone;
     the sum is divided by itself as in :class:`SoftmaxCE`, with the same bias.
@@ -132,7 +130,7 @@ class XENDCG(_CrossEntropy):
     array([-0.2381,  0.0476,  0.1905])
     """
 
-    gamma: Annotated[str, OneOf(_GAMMAS)] = "uniform"
+    gamma: Annotated[str, OneOf((*_GAMMAS, *hooks.places("gamma")))] = "uniform"
     newton: Newton = "neumann"
     epsilon: Annotated[float, AtLeast(0)] = 0.0
     name: ClassVar[str] = "xendcg"
@@ -142,8 +140,13 @@ class XENDCG(_CrossEntropy):
 
     @property
     def target(self) -> int:  # type: ignore[override]
-        """The target of this γ."""
-        return _GAMMAS[self.gamma]
+        """The target of this γ; gains alone where a wing chooses γ."""
+        return _GAMMAS.get(self.gamma, cpu.GAMMA_UNIFORM)
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Compute the target distribution, or gains where it depends on draws or scores."""
+        prepared = super().prepare(labels, offsets, **columns)
+        return prepared if self.gamma in _GAMMAS else hooks.find("gamma", self.gamma)(prepared)  # type: ignore[no-any-return]
 
 
 class SoftmaxArguments(NamedTuple):

@@ -40,6 +40,17 @@ PLACED_G, PLACED_H, APART_G, APART_H, TIMES, SUMS = range(6)
 
 
 @kernel
+def fill_ideal(first, last, offsets, rewards, discounts, ideal):
+    """Fill the largest Σ discount · reward of each query, for discounts in any order."""
+    for q in range(first, last):
+        reward = np.sort(rewards[offsets[q] : offsets[q + 1]])[::-1]
+        discount = np.sort(discounts[: reward.size])[::-1]
+        ideal[q] = 0.0
+        for k in range(discount.size):
+            ideal[q] += discount[k] * reward[k]
+
+
+@kernel
 def plrank_kernel(
     first, last, offsets, scores, rewards, discounts, samples, race, draws, baseline, keys, queries,
     value, gradient, hessian,

@@ -15,8 +15,7 @@ from rankwise.base.device.launching import program_list, tile_bounds, triton_ker
 from rankwise.base.device.random import document_uniforms
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.ragged import Derivatives, Random
-from rankwise.objectives.softmax.cpu import GAMMA_TIGHT, GAMMA_UNIFORM
-from rankwise.objectives.softmax.triton.targets import tight_targets
+from rankwise.objectives.softmax.cpu import GAMMA_UNIFORM
 
 _BLOCK = 256
 LONG = 4096
@@ -272,8 +271,6 @@ def _neumann(
 def cross_entropy(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random | None, out: Derivatives) -> None:
     """Compute the loss and its derivatives."""
     masses, units, target, epsilon = arguments
-    if target == GAMMA_TIGHT:
-        masses = tight_targets(lists, scores, masses, units)
     draws, has_hessian = target == GAMMA_UNIFORM, out.hessian.numel() > 0
     words, key = (lists.offsets, (0, 0)) if random is None else (random.queries, random.keys[0])
     log_epsilon = math.log(epsilon) if epsilon > 0.0 else 0.0

@@ -1,16 +1,11 @@
-"""Target distributions of the softmax family on a device: from labels, and of the tightest γ from scores.
-
-The formulas are in ``cpu.py``.
-"""
+"""Target distributions of the softmax family on a device; the formulas are in ``cpu.py``."""
 
 from typing import Any
 
-import torch
 import triton.language as tl
 from torch import Tensor
 
 from rankwise.base.device.launching import program_list, triton_kernel
-from rankwise.base.device.ragged import Ragged
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.softmax.cpu import EXP, GAMMA_UNIFORM, GAMMA_ZERO, SHARE
 
@@ -75,60 +70,3 @@ def fill_targets(lists: DeviceLists, labels: Tensor, arguments: Any, _: None, ou
     _fill_targets[(lists.n_queries,)](
         lists.offsets, labels, weights if weighted else labels, *out, target, weighted, _BLOCK, num_warps=2
     )
-
-
-@triton_kernel
-def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):
-    """Fill the target of the tightest γ: ``add_tight_mass`` of the CPU, in double precision.
-
-    A score may equal the mean, and single precision would find it on the wrong side.
-    """
-    query, first, size = program_list(offsets)
-    unit = tl.load(units + query).to(tl.float64)
-    lanes = tl.arange(0, block)
-    zeros = tl.zeros([block], tl.float64)
-    tops = tl.full([block], float("-inf"), tl.float64)
-    gain_sums = zeros
-    for start in range(0, size, block):
-        inside = start + lanes < size
-        score = tl.load(scores + first + start + lanes, mask=inside, other=float("-inf")).to(tl.float64)
-        tops = tl.maximum(tops, score)
-        gain_sums += tl.load(gains + first + start + lanes, mask=inside, other=0.0).to(tl.float64)
-    top, gain = tl.max(tops), tl.sum(gain_sums)
-    sums = zeros
-    best = size
-    for start in range(0, size, block):
-        inside = start + lanes < size
-        gap = tl.load(scores + first + start + lanes, mask=inside, other=0.0).to(tl.float64) - top
-        sums += tl.where(inside, tl.load(gains + first + start + lanes, mask=inside, other=0.0) * gap, 0.0)
-        best = tl.minimum(best, tl.min(tl.where(inside & (gap == 0.0), start + lanes, size)))
-    total = tl.sum(sums)
-    mean = total / tl.where(gain > 0.0, gain, 1.0)
-    extra = unit
-    rising = gain > 0.0
-    while rising:
-        extras, sums = zeros, zeros
-        for start in range(0, size, block):
-            inside = start + lanes < size
-            gap = tl.load(scores + first + start + lanes, mask=inside, other=0.0).to(tl.float64) - top
-            above = tl.where(inside & (gap > mean), unit, 0.0)
-            extras += above
-            sums += above * gap
-        extra = tl.sum(extras)
-        better = (total + tl.sum(sums)) / (gain + extra)
-        rising = better > mean
-        mean = tl.maximum(mean, better)
-    for start in range(0, size, block):
-        documents = start + lanes
-        inside = documents < size
-        gap = tl.load(scores + first + documents, mask=inside, other=0.0).to(tl.float64) - top
-        lifted = tl.where(gain > 0.0, gap > mean, documents == best)  # where nothing gains, the best alone has weight
-        mass = tl.load(gains + first + documents, mask=inside, other=0.0) + tl.where(lifted, unit, 0.0)
-        tl.store(masses + first + documents, (mass / (gain + extra)).to(masses.dtype.element_ty), mask=inside)
-
-
-def tight_targets(lists: Ragged, scores: Tensor, gains: Tensor, units: Tensor) -> Tensor:
-    """Return the target distributions of the tightest γ at the scores."""
-    masses = torch.empty_like(gains)
-    _tighten[(lists.n_queries,)](lists.offsets, scores, gains, units, masses, _BLOCK, num_warps=2)
-    return masses

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from rankwise.base.arrays import Array, offsets_of, read_only
 from rankwise.base.compiling import REORDERED, kernel
 from rankwise.base.threads import over_queries
-from rankwise.metrics.orderings import DISCORDANCE, LINEAR, Orderings
 from rankwise.objectives.fastmath import sigmoid
 from rankwise.objectives.prepared import PerQuery
 from rankwise.wings.lab.bounding.distributions import Distribution, distribution, quantiles
+from rankwise.wings.lab.bounding.orderings import DISCORDANCE, LINEAR, Orderings
 
 SATURATED = 40.0
 """σ(−40) is lost in the last digit of anything that it is added to."""
