@@ -1,4 +1,4 @@
-"""DCG, NDCG and rank-biased precision, and the kernel of all metrics that are a weighted sum over ranks.
+"""DCG, of rewards too, NDCG and rank-biased precision, and the kernels of metrics that are a weighted sum over ranks.
 
 Σ_r w_r·g(document at rank r) is linear in the order, so its mean over all orders of a tie group is exact and cheap:
 each tied document gets the mean weight of the group's ranks, ranks beyond the cutoff weighing 0.
@@ -93,6 +93,27 @@ class NRBP(RBP):
         return weighted_sum, relevance_rule(self.relevant), self._weights(longest), BY_IDEAL
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Reward(RankMetric):
+    """The estimated DCG: Σ_r reward/log2(1 + r), of ``document_rewards`` instead of labels, negative ones included.
+
+    Where rewards are unbiased estimates of relevance, so is the metric of DCG with these as gains, for scores that do
+    not depend on the same clicks.
+
+    >>> Reward(cutoff=2)([3.0, 2.0, 1.0], [0, 0, 0], [0, 3], document_rewards=[0.5, -0.25, 1.0]).round(4)
+    array([0.3423])
+    """
+
+    name: ClassVar[str] = "reward"
+    bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+    of_every_query: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ("document_rewards",)
+    source: ClassVar[str] = "measure data that have them, as rw.clicks.targets makes"
+
+    def _kernel(self, longest: int) -> KernelCall:
+        return column_sum, relevance_rule(1.0), discounts(longest), False
+
+
 @kernel
 def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weights, divide, empty, out):  # type: ignore[no-untyped-def]
     """Σ_r weights[r]·gain over the ranking of each query, divided by what ``divide`` names.
@@ -122,3 +143,19 @@ def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weigh
         elif divide == BY_RETRIEVED:
             total /= max(min(count, cutoff), 1)
         out[q] = total
+
+
+@kernel
+def column_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weights, mean, column, empty, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Σ_r weights[r]·column over the ranking of each query, over the number of ranks that count for a ``mean``."""
+    buffers = buffers_for(first, last, offsets, rule)
+    for q in range(first, last):
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        if not query.valid:
+            out[q] = np.inf
+            continue
+        query.gains[:] = column[offsets[q] : offsets[q + 1]]
+        count = rank(query, cutoff, ties)
+        depth = min(count, cutoff)
+        total = sum_over_ranks(query, count, depth, ties, weights)
+        out[q] = total / max(depth, 1) if mean else total

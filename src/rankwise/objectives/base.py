@@ -16,6 +16,7 @@ from rankwise import check
 from rankwise.base.arrays import Array
 from rankwise.base.stream import Stream
 from rankwise.check.docstrings import PlainSignature
+from rankwise.check.parameters import check_declared
 from rankwise.data.columns import flat
 from rankwise.language import grammar
 from rankwise.objectives.prepared import Prepared
@@ -46,6 +47,13 @@ class Objective(ABC):
     """Its paper."""
     steepness: ClassVar[str] = ""
     """The setting that differences of scores are multiplied by, if there is one: sigma, eta."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The columns of the data that :meth:`prepare` needs itself, beside labels and weights."""
+    exact_with: ClassVar[str] = ""
+    """The argument that makes the Hessian exact where it is not by default."""
+
+    def __post_init__(self) -> None:
+        check_declared(self)
 
     @property
     def children(self) -> "tuple[Objective, ...]":
@@ -69,8 +77,8 @@ class Objective(ABC):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns of the data that :meth:`prepare` needs beside labels and weights."""
-        return tuple(dict.fromkeys(name for child in self.children for name in child.reads))
+        """The columns of the data that it needs, and what is inside."""
+        return tuple(dict.fromkeys((*self.needs, *(name for child in self.children for name in child.reads))))
 
     @property
     def accepts(self) -> tuple[str, ...]:

@@ -147,9 +147,9 @@ class RaggedLists:
         check_values = checks.get(name, functools.partial(check.document_values, name.replace("_", " ")))
         return read_only(check_values(values, self.offsets))
 
-    def zeros(self) -> Values:
-        """Return a score of 0 for each document."""
-        return read_only(np.zeros(self.n_docs))
+    def column(self, values: Array) -> Values:
+        """Return an array as a column of these lists: on a device a copy, floating-point numbers in its precision."""
+        return values
 
     # Operations of `fill`.
 
@@ -240,10 +240,6 @@ class RaggedLists:
     def totals(self, values: Values, places: Values, count: int) -> Array:
         """Sum one number per document over all documents of each of ``count`` places, whatever their query."""
         return np.asarray(np.bincount(places, values, count), np.float64)
-
-    def shifted(self, scores: Values, shifts: Array, places: Values) -> Values:
-        """Return scores plus the number of each document's place."""
-        return read_only(scores + shifts[places])
 
     # Selections and devices.
 

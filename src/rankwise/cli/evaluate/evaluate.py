@@ -70,7 +70,7 @@ class Measuring:
     @cached_property
     def described_by(self) -> dict[str, list[str]]:
         """Library -> the metrics that follow its conventions, in full; of runs, and where the user names a library."""
-        from rankwise.metrics.convention_notes import by_convention
+        from rankwise.metrics.conventions import by_convention
 
         return by_convention(self.metrics, self.conventions) if self.conventions or self.qrels else {}
 
@@ -87,7 +87,7 @@ class Measuring:
 
     def noted(self, table: Table) -> Table:
         """Add notes with the conventions that a table follows."""
-        from rankwise.metrics.convention_notes import in_words
+        from rankwise.metrics.conventions import in_words
 
         notes = [in_words(*pair, chosen=self.conventions is not None) for pair in self.described_by.items()]
         return replace(table, notes=(*table.notes, *notes))

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.base.arrays import Array
 from rankwise.base.threads import over_queries
-from rankwise.check.parameters import AtLeast, OneOf, Search, Within, check_declared
+from rankwise.check.parameters import AtLeast, OneOf, Search, Within
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
@@ -58,12 +58,13 @@ class PLRank(Objective):
     """The Hessian: the "estimated" one, which is negative for many documents, or one that tree learners can divide by:
     its absolute value ("absolute"), a floor ("floored"), "ones", or the absolute value of the "gradient"."""
     estimator: ClassVar[bool] = True
+    exact_with: ClassVar[str] = "curvature=estimated"
     accepts: ClassVar[tuple[str, ...]] = ("document_rewards",)
     name: ClassVar[str] = "plrank"
     paper: ClassVar[str] = "Kang et al. 2024"
 
     def __post_init__(self) -> None:
-        check_declared(self)
+        super().__post_init__()
         object.__setattr__(self, "gain", checked_gain(self.gain))
         if self.discounts is not None:
             object.__setattr__(self, "discounts", _checked_discounts(self.discounts))
@@ -181,9 +182,6 @@ class ListMLE(Objective):
     prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "listmle"
     paper: ClassVar[str] = "Xia et al. 2008"
-
-    def __post_init__(self) -> None:
-        check_declared(self)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the ideal order, which is all that counts."""

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.check.parameters import Above, OneOf, Search, check_declared
+from rankwise.check.parameters import Above, OneOf, Search
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
@@ -36,10 +36,8 @@ class _Smooth(Objective):
     curvature: str
     metric: ClassVar[int]
     steepness: ClassVar[str] = "eta"
+    exact_with: ClassVar[str] = "curvature=exact"
     prepares_on_device: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_declared(self)
 
     @property
     def exact_hessian(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from rankwise.check.parameters import Above, OneOf, Search, Within, check_declared
+from rankwise.check.parameters import Above, OneOf, Search, Within
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 from rankwise.objectives.softmax import cpu
@@ -42,12 +42,10 @@ class Calibrated(Objective):
     curvature: Annotated[str, OneOf(("positive", "exact"))] = "positive"
     shift_invariant: ClassVar[bool] = False
     log_odds: ClassVar[bool] = True
+    exact_with: ClassVar[str] = "curvature=exact"
     prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "calibrated"
     paper: ClassVar[str] = "Bai et al. 2023"
-
-    def __post_init__(self) -> None:
-        check_declared(self)
 
     @property
     def exact_hessian(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.base import hooks
 from rankwise.base.stream import Stream
-from rankwise.check.parameters import AtLeast, OneOf, check_declared
+from rankwise.check.parameters import AtLeast, OneOf
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import (
     PerDocument,
@@ -24,7 +24,7 @@ from rankwise.objectives.prepared import (
 )
 from rankwise.objectives.softmax import cpu
 
-_DEVICE = "rankwise.objectives.softmax.triton"
+_DEVICE = "rankwise.objectives.softmax.triton.cross_entropy"
 _GAMMAS = {"uniform": cpu.GAMMA_UNIFORM, "zero": cpu.GAMMA_ZERO, "one": cpu.GAMMA_ONE}
 
 Newton = Annotated[str, OneOf(("neumann", "diagonal"))]
@@ -41,9 +41,6 @@ class _CrossEntropy(Objective):
     """The columns of documents that it takes."""
     target: ClassVar[int]
 
-    def __post_init__(self) -> None:
-        check_declared(self)
-
     @property
     def shift_invariant(self) -> bool:
         """Whether nothing is added to the denominator."""
@@ -56,13 +53,13 @@ class _CrossEntropy(Objective):
         checked, lists = checked_lists(labels, offsets)
         weights = document_weights(columns, lists) if columns else lists.none
         masses, units = lists.empty_documents(), lists.empty_queries()
-        device_kernel = f"{_DEVICE}.targets:fill_targets"
+        device_kernel = f"{_DEVICE}:fill_targets"
         lists.run(cpu.fill_targets, device_kernel, checked, (weights, self.target), None, (masses, units))
         return PreparedKernel(
             lists=lists,
             objective=self,
             kernel=cpu.cross_entropy_kernel,
-            device_kernel=f"{_DEVICE}.cross_entropy:cross_entropy",
+            device_kernel=f"{_DEVICE}:cross_entropy",
             arguments=SoftmaxArguments(
                 lists.as_argument(masses), lists.as_argument(units), self.target, float(self.epsilon)
             ),

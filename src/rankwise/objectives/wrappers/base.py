@@ -17,6 +17,7 @@ class Wrapper(Objective):
     inner: Objective
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "inner", as_objective(self.inner, self.name))
 
     @property

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.base.arrays import Array, Offsets
 from rankwise.base.stream import Stream
-from rankwise.check.parameters import Above, AtLeast, OneOf, check_declared
+from rankwise.check.parameters import Above, AtLeast, OneOf
 from rankwise.objectives.base import Objective
 from rankwise.objectives.plackett_luce.objectives import PLRank
 from rankwise.objectives.prepared import Prepared, checked_lists, mapped
@@ -64,7 +64,6 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_declared(self)
         if not isinstance(metric_inside(self.inner), ApproxNDCG | SmoothAP | SmoothRBP | PLRank):
             raise check.error(
                 "only a metric can be bounded",
