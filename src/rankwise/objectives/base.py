@@ -6,7 +6,7 @@ An objective is a frozen dataclass of plain settings. :meth:`Objective.prepare` 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Self
 
@@ -59,6 +59,12 @@ class Objective(ABC):
     def children(self) -> "tuple[Objective, ...]":
         """The objectives inside: that of a wrapper, or the terms of a sum."""
         return ()
+
+    def parts(self) -> "Iterator[Objective]":
+        """Iterate over the objective and all that are inside."""
+        yield self
+        for child in self.children:
+            yield from child.parts()
 
     @property
     def exact_hessian(self) -> bool:
@@ -323,9 +329,5 @@ def base_score(totals: Sequence[LevelTotals]) -> float:
 
 def scales_in(objective: Objective) -> dict[str, float]:
     """Return the scale of each term of sums of several goals, by its expression."""
-    scales: dict[str, float] = {}
-    if isinstance(objective, Sum) and objective.scales is not None:
-        scales = dict(zip(map(repr, objective.children), objective.scales, strict=True))
-    for child in objective.children:
-        scales |= scales_in(child)
-    return scales
+    sums = [part for part in objective.parts() if isinstance(part, Sum) and part.scales is not None]
+    return {repr(term): scale for one in sums for term, scale in zip(one.children, one.scales or (), strict=True)}

@@ -235,6 +235,10 @@ class PreparedKernel(Prepared):
         if separate and not self.numerator:
             out.numerator[:] = out.gradient
 
+    def with_arguments(self, **changes: Any) -> Self:
+        """Return the same with other arguments."""
+        return replace(self, arguments=self.arguments._replace(**changes))
+
     def move(self, lists: Any) -> Self:
         """Return the same on the device of ``lists``."""
         if not self.device_kernel:

@@ -141,6 +141,11 @@ class PLRank(Objective):
         return discounts(ranks)
 
 
+def ranking_model(objective: Objective) -> PLRank:
+    """Return the model by which rankings are drawn: the first PL-Rank inside an objective, or a plain one."""
+    return next((part for part in objective.parts() if isinstance(part, PLRank)), PLRank())
+
+
 def _checked_discounts(values: object) -> tuple[float, ...]:
     if not isinstance(values, tuple | list | np.ndarray) or not len(values):
         hint = "write one number per rank, such as (1.0, 0.5, 0.25)"

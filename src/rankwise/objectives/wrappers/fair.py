@@ -16,10 +16,10 @@ from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.base import columns_for
 from rankwise.objectives.plackett_luce.cpu.draws import PLACE, sample_batch, samples_at_once, tabulate, working_memory
-from rankwise.objectives.plackett_luce.objectives import PLRank
+from rankwise.objectives.plackett_luce.objectives import PLRank, ranking_model
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream, required
 from rankwise.objectives.ragged import Derivatives, Values, draw_streams
-from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
+from rankwise.objectives.wrappers import Wrapper
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -116,7 +116,7 @@ class PreparedFair(Prepared):
         child = require_stream(stream, self.objective).child("fair")
         rewards = self._rewards(scores, child.child("prices"))
         disparity = self.lists.outputs_like(out)
-        with_rewards(self.exposing, rewards).fill(scores, child.child("rankings"), disparity)
+        self.exposing.with_arguments(rewards=rewards).fill(scores, child.child("rankings"), disparity)
         # The disparity D is quadratic in the exposure and prices are dD/d exposure: Σ price · exposure is 2 D.
         disparity.scale(0.5, 1.0, 1.0)
         self.lists.add(out, weight, disparity)

@@ -24,7 +24,7 @@ from rankwise.objectives.plackett_luce.cpu.draws import (
     tabulate,
     working_memory,
 )
-from rankwise.objectives.plackett_luce.objectives import PLRank
+from rankwise.objectives.plackett_luce.objectives import PLRank, ranking_model
 from rankwise.objectives.prepared import (
     NoDeviceKernelError,
     PerDocument,
@@ -36,7 +36,7 @@ from rankwise.objectives.prepared import (
     required,
 )
 from rankwise.objectives.ragged import Derivatives, Values, draw_streams
-from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
+from rankwise.objectives.wrappers import Wrapper
 
 _NO_CLIP = 1e300  # not infinity, which an exposure of 0 would make NaN
 PLACED, APART, TIMES, SUMS = range(4)  # sums over the samples that place a document
@@ -158,12 +158,12 @@ class PreparedSafe(Prepared):
         child = require_stream(stream, settings).child("safe")
         limits = self._limits(scores, child.child("exposures"))
         if settings.clip is not None and isinstance(inner, PreparedKernel):
-            inner = with_rewards(inner, limits.gated)
+            inner = inner.with_arguments(rewards=limits.gated)
         inner.fill(scores, stream, out)
         out.value[:] = out.value + limits.beyond
         if limits.below.any():
             price = self.lists.outputs_like(out)
-            with_rewards(self.exposing, limits.below).fill(scores, child.child("rankings"), price)
+            self.exposing.with_arguments(rewards=limits.below).fill(scores, child.child("rankings"), price)
             price.value[:] = price.value + limits.owed
             self.lists.add(out, 1.0, price)
 

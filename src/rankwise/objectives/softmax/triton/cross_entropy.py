@@ -269,16 +269,9 @@ def _neumann(
     """
     _, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
-    lowest = tl.full([block], float("-inf"), tl.float64)
-    tops, places = lowest, tl.zeros([block], tl.int32)
-    for start in range(0, size, block):
-        inside = start + lanes < size
-        score = tl.load(scores + first + start + lanes, mask=inside, other=float("-inf")).to(tl.float64)
-        places = tl.where(score > tops, start + lanes, places)
-        tops = tl.maximum(tops, score)
-    top = tl.max(tops)
-    best = tl.min(tl.where(tops == top, places, size))
-    seconds = lowest
+    top, best, _ = _walk_tops(first, 0, size, scores, scores, 0.0, False, 0, 0, 0, block)
+    top = top.to(tl.float64)
+    seconds = tl.full([block], float("-inf"), tl.float64)
     for start in range(0, size, block):
         other = (start + lanes < size) & (start + lanes != best)
         score = tl.load(scores + first + start + lanes, mask=other, other=float("-inf")).to(tl.float64)

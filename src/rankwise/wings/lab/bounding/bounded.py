@@ -16,7 +16,7 @@ from rankwise.objectives.plackett_luce.objectives import PLRank
 from rankwise.objectives.prepared import Prepared, checked_lists, mapped
 from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.smooth.objectives import ApproxNDCG, SmoothAP, SmoothRBP
-from rankwise.objectives.wrappers.base import Wrapper
+from rankwise.objectives.wrappers import Wrapper
 from rankwise.objectives.wrappers.goal import on
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.objectives.wrappers.weighted import weighted

@@ -18,8 +18,8 @@ from rankwise.objectives.softmax.cpu import GAMMA_ONE, normalise
 
 def tight(gains: PreparedKernel) -> "PreparedTight":
     """Return cross entropy with the tightest γ, from that with gains to which 1 − γ is added."""
-    arguments = gains.arguments._replace(target=GAMMA_ONE)  # one that is not drawn
-    return PreparedTight(lists=gains.lists, inner=replace(gains, arguments=arguments, streams=None))
+    given = replace(gains.with_arguments(target=GAMMA_ONE), streams=None)  # any target that is not drawn
+    return PreparedTight(lists=gains.lists, inner=given)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,8 +33,7 @@ class PreparedTight(Prepared):
         lists, arguments, masses = self.lists, self.inner.arguments, self.lists.empty_documents()
         device_kernel = "rankwise.wings.lab.bounding.triton:tighten"
         lists.run(_tighten, device_kernel, scores, (arguments.masses, arguments.units), None, (masses,))
-        arguments = arguments._replace(masses=lists.as_argument(masses))
-        replace(self.inner, arguments=arguments).fill(scores, stream, out)
+        self.inner.with_arguments(masses=lists.as_argument(masses)).fill(scores, stream, out)
 
 
 @kernel
