@@ -1,4 +1,4 @@
-"""The arithmetic of ``lists.py`` for tensors on a GPU: the same operations, in torch and Triton.
+"""The arithmetic of ``ragged.py`` for tensors on a GPU: the same operations, in torch and Triton.
 
 No number is read on the host, so that the host never waits for the device. Scores or labels that the CPU would reject,
 as they are not finite, make the values NaN.

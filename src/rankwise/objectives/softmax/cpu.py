@@ -5,6 +5,7 @@ import numpy as np
 from rankwise.base.arrays import APART
 from rankwise.base.compiling import FUSED, REORDERED, kernel
 from rankwise.base.stream import fill_uniforms
+from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.fastmath import BIAS, MANTISSA, ROUNDER, exp, log1p_unit
 
 # The targets: softmax of the labels, labels over their sum, and 2^label − γ for three choices of γ.
@@ -55,11 +56,7 @@ def cross_entropy_kernel(
     first, last, offsets, scores, masses, units, target, epsilon, keys, queries, value, gradient, hessian, numerator
 ):
     """Fill value, gradient, Hessian and, if there is room for it, the numerator of these queries."""
-    longest = 0
-    if hessian.size == 0:
-        for q in range(first, last):
-            longest = max(longest, offsets[q + 1] - offsets[q])
-    scratch = np.empty(longest + APART)
+    scratch = np.empty(APART + (0 if hessian.size else longest_of(first, last, offsets)))
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
         s, g = scores[a:b], gradient[a:b]

@@ -70,7 +70,7 @@ def plrank_kernel(
         head = min(n, discounts.size)
         if n == 1:
             value[q] = -discounts[0] * reward[0]
-        elif _any(reward):
+        elif reward.any():
             steep = tabulate(scores[start:end], reward, head, floats, integers)
             sums[:n] = 0.0
             shared[:] = 0.0
@@ -90,14 +90,6 @@ def plrank_kernel(
                 gradient[i] = -sums[j, PLACED_G]
                 if has_hessian:
                     hessian[i] = -sums[j, PLACED_H]
-
-
-@kernel
-def _any(rewards):
-    result = False
-    for reward in rewards:
-        result |= reward != 0.0
-    return result
 
 
 @kernel
