@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from rankwise.base.arrays import Array
 from rankwise.base.compiling import kernel
 from rankwise.check.parameters import Within
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
@@ -29,6 +28,7 @@ class DCG(RankMetric):
 
     name: ClassVar[str] = "dcg"
     bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    divide: ClassVar[int] = PLAIN
     gain: Gain = "exponential"
     """2^y − 1 ("exponential"), y ("linear"), or a table of gains by label."""
 
@@ -37,7 +37,7 @@ class DCG(RankMetric):
         object.__setattr__(self, "gain", checked_gain(self.gain))
 
     def _kernel(self, longest: int) -> KernelCall:
-        return weighted_sum, gain_rule(self.gain), discounts(longest), PLAIN
+        return weighted_sum, gain_rule(self.gain), discounts(longest), self.divide
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -52,9 +52,7 @@ class NDCG(DCG):
 
     name: ClassVar[str] = "ndcg"
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
-    def _kernel(self, longest: int) -> KernelCall:
-        return weighted_sum, gain_rule(self.gain), discounts(longest), BY_IDEAL
+    divide: ClassVar[int] = BY_IDEAL
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -66,15 +64,13 @@ class RBP(BinaryMetric):
     """
 
     name: ClassVar[str] = "rbp"
+    divide: ClassVar[int] = PLAIN
     p: Annotated[float, Within(0.0, 1.0, open=True)] = 0.8
     """Probability that a reader continues to the next rank: 0.8 for the first page, 0.95 for patient readers."""
 
-    def _weights(self, longest: int) -> Array:
-        weights: Array = (1.0 - self.p) * self.p ** np.arange(float(longest))
-        return weights
-
     def _kernel(self, longest: int) -> KernelCall:
-        return weighted_sum, relevance_rule(self.relevant), self._weights(longest), PLAIN
+        weights = (1.0 - self.p) * self.p ** np.arange(float(longest))
+        return weighted_sum, relevance_rule(self.relevant), weights, self.divide
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -88,9 +84,7 @@ class NRBP(RBP):
     """
 
     name: ClassVar[str] = "nrbp"
-
-    def _kernel(self, longest: int) -> KernelCall:
-        return weighted_sum, relevance_rule(self.relevant), self._weights(longest), BY_IDEAL
+    divide: ClassVar[int] = BY_IDEAL
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
