@@ -143,7 +143,7 @@ class XENDCG(_CrossEntropy):
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the target distribution, or gains where it depends on draws or scores."""
         prepared = super().prepare(labels, offsets, **columns)
-        return prepared if self.gamma in _GAMMAS else hooks.find("gamma", self.gamma)(prepared)  # type: ignore[no-any-return]
+        return prepared if self.gamma in _GAMMAS else hooks.find("gamma", self.gamma)(prepared)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
