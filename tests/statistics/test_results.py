@@ -30,8 +30,8 @@ from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
 from rankwise.wings.lab.demo.run import HEADLINE, METRICS, Demonstration
 from rankwise.wings.recommend.choice import Candidate, RecommenderChoice
-from tests import synthetic_results
 from tests.refusals import refusal, refuses
+from tests.wings.lab import synthetic_results
 
 SOURCE = Path(rw.__file__).parent
 NAN = float("nan")

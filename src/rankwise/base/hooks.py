@@ -16,7 +16,7 @@ def register(what: str, of: str, module: str, name: str) -> None:
 
 
 def places(what: str) -> dict[str, tuple[str, str]]:
-    """Return the modules and names that are registered as ``what``, by what they are of, in the order of registration."""
+    """Return the modules and names that are registered as ``what``, by what they are of, in order."""
     return dict(_places[what])
 
 

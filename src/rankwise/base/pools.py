@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from typing import Any
 
 from rankwise import check
 from rankwise.base.arrays import Keywords

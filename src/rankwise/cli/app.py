@@ -1,6 +1,6 @@
 """The root of the command line: its help, its version and its commands."""
 
-import importlib.util
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rankwise import wings
 from rankwise._version import __version__
-from rankwise.base import caches
+from rankwise.base import caches, hooks
 from rankwise.cli import console, data
 from rankwise.cli.command import DATA, EVALUATE, PANELS, TRAIN, Group, register
 from rankwise.cli.evaluate import evaluate, explain
@@ -138,9 +137,8 @@ register(
     export.export, export.objectives,
 )  # fmt: skip
 register(app, EVALUATE, evaluate.evaluate, evaluate.compare, explain.explain)
-for _name in wings.names():
-    if importlib.util.find_spec(f"rankwise.wings.{_name}.commands"):
-        importlib.import_module(f"rankwise.wings.{_name}.commands").add(app)
+for _wing in hooks.places("commands"):
+    hooks.find("commands", _wing)(app)
 app.add_typer(data.app, name="data", rich_help_panel=DATA)
 app.registered_commands.sort(key=lambda command: PANELS.index(command.rich_help_panel))
 app.registered_groups.sort(key=lambda group: PANELS.index(group.rich_help_panel))

@@ -1,22 +1,8 @@
-"""Wrappers around any objective, and their base class."""
+"""Wrappers around any objective, and what a wrapper is made of.
 
-from dataclasses import dataclass
+The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
+"""
 
-from rankwise.objectives.base import Objective
-from rankwise.objectives.function_objective import as_objective
+from rankwise.base import lazy
 
-
-@dataclass(frozen=True, repr=False)
-class Wrapper(Objective):
-    """An objective around another one, or around a function."""
-
-    inner: Objective
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "inner", as_objective(self.inner, self.name))
-
-    @property
-    def children(self) -> tuple[Objective, ...]:
-        """The inner objective."""
-        return (self.inner,)
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

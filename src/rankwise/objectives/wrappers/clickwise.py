@@ -12,7 +12,7 @@ from rankwise.base.stream import Stream
 from rankwise.check.parameters import Above
 from rankwise.objectives.prepared import Prepared, checked_lists, document_weights, reject_columns
 from rankwise.objectives.ragged import Derivatives, Selection, Values
-from rankwise.objectives.wrappers import Wrapper
+from rankwise.objectives.wrappers.base import Wrapper
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # spreads the numbers of documents over 64 bits
 _LARGEST = 1e9  # clicks of one document

@@ -19,7 +19,7 @@ from rankwise.objectives.plackett_luce.cpu.draws import PLACE, sample_batch, sam
 from rankwise.objectives.plackett_luce.objectives import PLRank, ranking_model
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream, required
 from rankwise.objectives.ragged import Derivatives, Values, draw_streams
-from rankwise.objectives.wrappers import Wrapper
+from rankwise.objectives.wrappers.base import Wrapper
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

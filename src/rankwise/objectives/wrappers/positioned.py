@@ -14,7 +14,7 @@ from rankwise.check.parameters import Above, AtLeast
 from rankwise.objectives.base import columns_for
 from rankwise.objectives.prepared import PerDocument, PerQuery, Prepared, checked_lists, required
 from rankwise.objectives.ragged import Derivatives, Values
-from rankwise.objectives.wrappers import Wrapper
+from rankwise.objectives.wrappers.base import Wrapper
 
 _OVERSHOT = 0.9  # of the slope at the start of a step: one that rises more steeply at its end is shortened
 _TINY = float(np.finfo(float).tiny)  # more than a sum of no weights

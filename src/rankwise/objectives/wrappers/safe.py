@@ -36,7 +36,7 @@ from rankwise.objectives.prepared import (
     required,
 )
 from rankwise.objectives.ragged import Derivatives, Values, draw_streams
-from rankwise.objectives.wrappers import Wrapper
+from rankwise.objectives.wrappers.base import Wrapper
 
 _NO_CLIP = 1e300  # not infinity, which an exposure of 0 would make NaN
 PLACED, APART, TIMES, SUMS = range(4)  # sums over the samples that place a document

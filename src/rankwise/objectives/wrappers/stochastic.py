@@ -10,7 +10,7 @@ from rankwise.check.parameters import Above, AtLeast, OneOf, Search
 from rankwise.objectives.cpu import NOISES
 from rankwise.objectives.prepared import Prepared, require_stream
 from rankwise.objectives.ragged import Derivatives, Values
-from rankwise.objectives.wrappers import Wrapper
+from rankwise.objectives.wrappers.base import Wrapper
 
 _SHARE = 0.5  # of a loss's own scale: best on the whole among 0.1 to 2 by benchmarks/quality/noise.py
 

@@ -9,7 +9,7 @@ from rankwise.base.stream import Stream
 from rankwise.check.parameters import OneOf, Search
 from rankwise.objectives.prepared import PerQuery, Prepared, checked_lists
 from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
-from rankwise.objectives.wrappers import Wrapper
+from rankwise.objectives.wrappers.base import Wrapper
 
 _MEASURES = ("size", "relevant", "ideal_dcg")
 

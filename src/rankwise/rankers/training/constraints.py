@@ -20,7 +20,7 @@ from rankwise.base.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, metric
 from rankwise.objectives.base import MORE_LABELS, Objective, Sum
-from rankwise.objectives.wrappers import Wrapper
+from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.objectives.wrappers.goal import on
 from rankwise.statistics.significance import t_test
 

@@ -1,1 +1,5 @@
 """Few labels: plans, agreement, interleaving."""
+
+from rankwise.base import hooks
+
+hooks.register("commands", "judging", f"{__name__}.commands", "add")

@@ -9,18 +9,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import Stream, check
 from rankwise.base import tables
 from rankwise.base.arrays import Array
-from rankwise.base.stream import Stream, hashed_ids
+from rankwise.base.stream import hashed_ids
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
-from rankwise.evaluation import judged
-from rankwise.evaluation.systems import Run
+from rankwise.evaluation import Run, judged
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.statistics.result import Result
-from rankwise.statistics.sampled import discounted, judge_errors
+from rankwise.statistics import Result, discounted, judge_errors
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

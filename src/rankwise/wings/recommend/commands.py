@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rankwise import check
 from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
-from rankwise.cli import arguments, console, inputs
-from rankwise.cli.command import DATA, register
-from rankwise.cli.options import Only, of
-from rankwise.cli.running import Running
-from rankwise.statistics.frames import of_frame, write_frame
+from rankwise.cli.wing import DATA, Only, Running, arguments, console, inputs, of, register
+from rankwise.statistics import of_frame, write_frame
 
 if TYPE_CHECKING:
     from typer import Typer

@@ -2,24 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import Objective, Stream, check
 from rankwise.base.arrays import Array, Offsets
-from rankwise.base.stream import Stream
 from rankwise.check.parameters import Above, AtLeast, OneOf
-from rankwise.objectives.base import Objective
-from rankwise.objectives.plackett_luce.objectives import PLRank
-from rankwise.objectives.prepared import Prepared, checked_lists, mapped
-from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
-from rankwise.objectives.smooth.objectives import ApproxNDCG, SmoothAP, SmoothRBP
-from rankwise.objectives.wrappers import Wrapper
-from rankwise.objectives.wrappers.goal import on
-from rankwise.objectives.wrappers.stochastic import stochastic
-from rankwise.objectives.wrappers.weighted import weighted
+from rankwise.objectives import (
+    ApproxNDCG,
+    Derivatives,
+    PLRank,
+    Prepared,
+    SmoothAP,
+    SmoothRBP,
+    on,
+    stochastic,
+    weighted,
+)
+from rankwise.objectives.wrappers import RaggedLists, Values, Wrapper, checked_lists, mapped
 from rankwise.wings.lab.bounding.bounds import BoundMaps, BoundRule, bounds
 from rankwise.wings.lab.bounding.orderings import AP, DISCORDANCE, LINEAR, Orderings, ndcg_orderings
 
@@ -138,10 +141,16 @@ class PreparedBounded(Prepared):
 
     def move(self, lists: Any) -> Self:
         """Return the same on the device of ``lists``; the maps are steep and stay in double precision."""
-        from rankwise.base.device import to_device  # torch, which the CPU does without
+        return replace(super().move(lists), bounds=mapped(self.bounds, partial(_exactly, lists.device)))
 
-        exact = mapped(self.bounds, lambda one, _: to_device(one, lists.device) if isinstance(one, np.ndarray) else one)
-        return replace(super().move(lists), bounds=exact)
+
+def _exactly(device: Any, value: Any, _: str) -> Any:
+    """Return an array as a tensor on a device, in its own precision; other values unchanged."""
+    if not isinstance(value, np.ndarray):
+        return value
+    import torch
+
+    return torch.from_numpy(value.copy()).to(device)
 
 
 def metric_inside(objective: Objective) -> Objective:

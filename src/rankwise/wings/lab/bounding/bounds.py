@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from rankwise.base.arrays import Array, offsets_of, read_only
 from rankwise.base.compiling import REORDERED, kernel
 from rankwise.base.threads import over_queries
-from rankwise.objectives.fastmath import sigmoid
-from rankwise.objectives.prepared import PerQuery
+from rankwise.objectives.wrappers import PerQuery, sigmoid
 from rankwise.wings.lab.bounding.distributions import Distribution, distribution, quantiles
 from rankwise.wings.lab.bounding.orderings import DISCORDANCE, LINEAR, Orderings
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rankwise import Stream
 from rankwise.base.compiling import kernel
-from rankwise.base.stream import Stream
-from rankwise.objectives.prepared import Prepared, PreparedKernel
-from rankwise.objectives.ragged import Derivatives, Values
-from rankwise.objectives.softmax.cpu import GAMMA_ONE, normalise
+from rankwise.objectives import Derivatives, Prepared
+from rankwise.objectives.wrappers import GAMMA_ONE, PreparedKernel, Values, normalise
 
 
 def tight(gains: PreparedKernel) -> "PreparedTight":

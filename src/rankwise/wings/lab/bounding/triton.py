@@ -9,7 +9,6 @@ from torch import Tensor
 
 from rankwise.base.device.arithmetic import sigmoid
 from rankwise.base.device.launching import program_list, triton_kernel
-from rankwise.objectives.device import DeviceLists
 from rankwise.wings.lab.bounding.bounds import LEAST_SLOPE, SATURATED
 
 if TYPE_CHECKING:
@@ -131,6 +130,6 @@ def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):
         tl.store(masses + first + documents, (mass / (gain + extra)).to(masses.dtype.element_ty), mask=inside)
 
 
-def tighten(lists: DeviceLists, scores: Tensor, arguments: Any, _: None, out: tuple[Tensor]) -> None:
+def tighten(lists: Any, scores: Tensor, arguments: Any, _: None, out: tuple[Tensor]) -> None:
     """Fill the target distributions of the tightest γ at the scores."""
     _tighten[(lists.n_queries,)](lists.offsets, scores, *arguments, *out, _BLOCK, num_warps=2)

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from rankwise import check
-from rankwise._version import __version__
-from rankwise.base import files
-from rankwise.base import hooks
+from rankwise import __version__, check
+from rankwise.base import files, hooks
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.pools import check_portable, processes, without_interrupts
 from rankwise.base.threads import thread_count
 from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.language import registry
-from rankwise.language.workspace import Workspace
-from rankwise.metrics.base import weighted_mean
-from rankwise.rankers.table import installed
+from rankwise.language import Workspace, registry
+from rankwise.rankers import installed
+from rankwise.statistics import weighted_mean
 from rankwise.wings.lab.experiments.results import DESCRIPTION, PAGE, Results
 from rankwise.wings.lab.experiments.running import provenance
 from rankwise.wings.lab.experiments.running.eta import Clock
