@@ -9,6 +9,5 @@ from rankwise.objectives.prepared import checked_lists as checked_lists
 from rankwise.objectives.prepared import mapped as mapped
 from rankwise.objectives.ragged import RaggedLists as RaggedLists
 from rankwise.objectives.ragged import Values as Values
-from rankwise.objectives.softmax.cpu import GAMMA_ONE as GAMMA_ONE
 from rankwise.objectives.softmax.cpu import normalise as normalise
 from rankwise.objectives.wrappers.base import Wrapper as Wrapper

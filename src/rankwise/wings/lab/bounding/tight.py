@@ -11,13 +11,13 @@ import numpy as np
 
 from rankwise import Stream
 from rankwise.base.compiling import kernel
-from rankwise.objectives import Derivatives, Prepared
-from rankwise.objectives.wrappers import GAMMA_ONE, PreparedKernel, Values, normalise
+from rankwise.objectives import XENDCG, Derivatives, Prepared
+from rankwise.objectives.wrappers import PreparedKernel, Values, normalise
 
 
 def tight(gains: PreparedKernel) -> "PreparedTight":
     """Return cross entropy with the tightest γ, from that with gains to which 1 − γ is added."""
-    given = replace(gains.with_arguments(target=GAMMA_ONE), streams=None)  # any target that is not drawn
+    given = replace(gains.with_arguments(target=XENDCG(gamma="one").target), streams=None)  # one that is not drawn
     return PreparedTight(lists=gains.lists, inner=given)
 
 
