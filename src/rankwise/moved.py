@@ -57,7 +57,6 @@ MODULES = {
     "rankwise.judging.interleave": "rankwise.wings.clicks.interleaving.interleave",
     "rankwise.judging.interleaving": "rankwise.wings.clicks.interleaving.preference",
     "rankwise.lazy": "rankwise.base.lazy",
-    "rankwise.metrics.convention_notes": "rankwise.metrics.conventions",
     "rankwise.metrics.orderings": "rankwise.wings.lab.bounding.orderings",
     "rankwise.metrics.random_orderings": "rankwise.wings.lab.bounding.random_orderings",
     "rankwise.metrics.reward": "rankwise.metrics.dcg",

@@ -6,13 +6,13 @@ capitals. Metrics print under our names only, with every option that differs fro
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from rankwise import check
 from rankwise.base.arrays import Keywords
-from rankwise.metrics.base import Metric, RankMetric
+from rankwise.metrics.base import RankMetric
 from rankwise.metrics.dcg import NDCG, RBP
 from rankwise.metrics.diversity import DIVERSITY
 from rankwise.metrics.err import ERR
@@ -21,10 +21,6 @@ from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecisio
 from rankwise.metrics.sampled import InfAP, InfNDCG, XInfAP
 
 OWN, TREC_EVAL = "rankwise", "trec_eval"
-_OURS = (
-    " Gains are 2^y − 1, ties are averaged; for trec_eval's numbers write its names, such as ndcg_cut_10 and map, or "
-    "add --conventions trec_eval."
-)
 _EVERY = ""
 _CONVENTIONS: dict[str, dict[str, Keywords]] = {
     # For each library: the options of every metric that has them, then differences of single metrics.
@@ -163,17 +159,3 @@ class PeerMetric:
 def peers(library: str) -> dict[str, PeerMetric]:
     """Return the builders of metrics under other libraries' names, with the conventions of a library."""
     return {name: PeerMetric(kind, options_of(library, kind)) for name, kind in _NAMES.items()}
-
-
-def by_convention(metrics: Mapping[str, Metric], conventions: str | None = None) -> dict[str, list[str]]:
-    """Return the metrics, by their names, of each library whose conventions they follow, in full."""
-    described: dict[str, list[str]] = {}
-    for text, metric in metrics.items():
-        described.setdefault(conventions or convention_of(text), []).append(str(metric))
-    return described
-
-
-def in_words(library: str, expressions: Sequence[str], *, chosen: bool) -> str:
-    """Return a note on the conventions that these metrics follow; ``chosen`` is whether the user named the library."""
-    note = f"Conventions of {library}: {', '.join(dict.fromkeys(expressions))}."
-    return note if chosen or library != OWN else note + _OURS

@@ -26,6 +26,7 @@ from rankwise.objectives.softmax import cpu
 
 _DEVICE = "rankwise.objectives.softmax.triton"
 _GAMMAS = {"uniform": cpu.GAMMA_UNIFORM, "zero": cpu.GAMMA_ZERO, "one": cpu.GAMMA_ONE}
+_CHOSEN_BY_WINGS = hooks.places("gamma")
 
 Newton = Annotated[str, OneOf(("neumann", "diagonal"))]
 
@@ -55,7 +56,7 @@ class _CrossEntropy(Objective):
         masses, units = lists.empty_documents(), lists.empty_queries()
         device_kernel = f"{_DEVICE}.cross_entropy:fill_targets"
         lists.run(cpu.fill_targets, device_kernel, checked, (weights, self.target), None, (masses, units))
-        return PreparedKernel(
+        prepared = PreparedKernel(
             lists=lists,
             objective=self,
             kernel=cpu.cross_entropy_kernel,
@@ -66,6 +67,8 @@ class _CrossEntropy(Objective):
             streams=_streams if self.target == cpu.GAMMA_UNIFORM else None,
             numerator=self.newton == "neumann",
         )
+        gamma = getattr(self, "gamma", "")
+        return hooks.find("gamma", gamma)(prepared) if gamma in _CHOSEN_BY_WINGS else prepared
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -127,7 +130,7 @@ class XENDCG(_CrossEntropy):
     array([-0.2381,  0.0476,  0.1905])
     """
 
-    gamma: Annotated[str, OneOf((*_GAMMAS, *hooks.places("gamma")))] = "uniform"
+    gamma: Annotated[str, OneOf((*_GAMMAS, *_CHOSEN_BY_WINGS))] = "uniform"
     newton: Newton = "neumann"
     epsilon: Annotated[float, AtLeast(0)] = 0.0
     name: ClassVar[str] = "xendcg"
@@ -139,11 +142,6 @@ class XENDCG(_CrossEntropy):
     def target(self) -> int:  # type: ignore[override]
         """The target of this γ; gains alone where a wing chooses γ."""
         return _GAMMAS.get(self.gamma, cpu.GAMMA_UNIFORM)
-
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Compute the target distribution, or gains where it depends on draws or scores."""
-        prepared = super().prepare(labels, offsets, **columns)
-        return prepared if self.gamma in _GAMMAS else hooks.find("gamma", self.gamma)(prepared)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
