@@ -15,7 +15,6 @@ import treelite
 import rankwise as rw
 from rankwise.exports.export import FORMATS, write
 from rankwise.exports.solr import before_slack
-from rankwise.models.forests.forest import ForestModel
 from rankwise.rankers.table import ranker_class
 from tests.cli.running import run
 from tests.refusals import refusal, refuses
@@ -336,9 +335,9 @@ def test_other_shapes_of_trees(models, tmp_path):
     constant = "num_leaves=1\nnum_cat=0\nleaf_value=0.25\nis_linear=0\nshrinkage=1\n\n\n"
     last = rest.index("\nTree=1\n") + 1
     head = re.sub(r"tree_sizes=\d+", f"tree_sizes={len('Tree=0') + 1 + len(constant)}", head)
-    by_hand: Any = flat.library.forest.read((head + first + constant + rest[last:]).encode())
-    forest = flat.library.forest.read(by_hand.booster.model_to_string().encode())
-    flat.model_ = ForestModel(flat.model_.schema, forest)
+    schema = flat.model_.schema
+    by_hand: Any = flat.library.forest.read((head + first + constant + rest[last:]).encode(), schema)
+    flat.model_ = flat.library.forest.read(by_hand.booster.model_to_string().encode(), schema)
     assert flat.model_.n_trees == SMALL["rounds"]
     others = {
         "a constant": flat,

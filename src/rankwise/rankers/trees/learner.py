@@ -14,7 +14,7 @@ from rankwise.base.sparse import same_rows
 from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
-from rankwise.models.forests.forest import Forest, ForestModel, forest_description, numbers
+from rankwise.models.forests.forest import ForestModel, numbers
 from rankwise.models.forests.library_errors import first_line
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective, PreparedSum
@@ -46,7 +46,7 @@ class Trees(Learner[int]):
     """How many there are."""
     done: int = field(default=0, init=False)
     """Trees grown since then."""
-    _forest: Forest | None = field(default=None, init=False)
+    _model: ForestModel | None = field(default=None, init=False)
 
     @abstractmethod
     def content(self) -> bytes:
@@ -62,17 +62,17 @@ class Trees(Learner[int]):
 
     def restore(self, n_trees: int) -> None:
         """Cut the model to its first trees."""
-        self._forest = self.library.forest.read(self.content()).cut(n_trees)
-        if self.settings.keep_constants and not self._forest.importances("split").any():
+        self._model = self.library.forest.read(self.content(), Schema.of(self.train)).cut(n_trees)
+        if self.settings.keep_constants and not self._model.importances("split").any():
             raise self.nothing_learned()
 
     def model(self, rounds: int) -> ForestModel:
         """Return the trees that are kept."""
-        return ForestModel(Schema.of(self.train), cast("Forest", self._forest))
+        return cast("ForestModel", self._model)
 
     def description(self, rounds: int) -> Json:
         """Return the number of trees, and the library's version."""
-        return forest_description(self.library.forest, rounds)
+        return self.library.forest.described(rounds)
 
     def verify(self, files: Mapping[str, bytes]) -> None:
         """Reject a file that would crash the library."""
