@@ -14,7 +14,7 @@ from rankwise.base import hooks
 from rankwise.base.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.tables import Table
-from rankwise.models.contributions import Contributions
+from rankwise.models.model import Contributions
 from rankwise.models.schema import ModelInput, Schema, is_frame, lists_of
 
 

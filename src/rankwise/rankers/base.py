@@ -41,7 +41,7 @@ from rankwise.rankers.training.validation import EvalSet, measures_of
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.models.contributions import Contributions
+    from rankwise.models.model import Contributions
     from rankwise.models.scoring.scorer import Scorer
     from rankwise.rankers.table import Recipe
 

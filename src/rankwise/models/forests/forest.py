@@ -9,9 +9,8 @@ import numpy as np
 
 from rankwise import check
 from rankwise.base.arrays import Array, Floats, Json, Offsets
-from rankwise.models.contributions import Contributions
 from rankwise.models.formats.tree_arrays import CannotSplitError, ModelFile, Nodes
-from rankwise.models.model import Model, Score
+from rankwise.models.model import Contributions, Model, Score
 from rankwise.models.schema import Schema
 
 
