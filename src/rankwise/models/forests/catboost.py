@@ -52,7 +52,7 @@ class CatBoostForest(ForestModel):
 
         CatBoost keeps one table for a statistic, whichever model it came from.
         """
-        if any(one._file().statistics for one in models):  # splits ask for them; the training data gave them
+        if any(one.parsed().statistics for one in models):  # splits ask for them; the training data gave them
             return None
         total = catboost().sum_models([one.booster for one in models], weights=list(factors))
         return cls.read(content_of(strip(total)), models[0].schema)
@@ -96,9 +96,10 @@ class CatBoostForest(ForestModel):
         """Return one number per feature: how much scores change with it, out of 100, or how many splits there are."""
         if kind == "gain":
             return numbers(self.booster.get_feature_importance(type="PredictionValuesChange"))
-        return self._file().split_counts().astype(np.float64)
+        return self.parsed().split_counts().astype(np.float64)
 
-    def _file(self) -> CatBoostModel:
+    def parsed(self) -> CatBoostModel:
+        """Return the content of the file."""
         return read(self.content(), self.schema.count)
 
     def _pool(self, features: Floats) -> "Pool":
