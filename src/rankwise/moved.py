@@ -92,7 +92,7 @@ MODULES = {
     "rankwise.sparse": "rankwise.base.sparse",
     "rankwise.statistics.doctor": "rankwise.quality.doctor",
     "rankwise.statistics.tables": "rankwise.base.tables",
-    "rankwise.steps": "rankwise.base.progress",
+    "rankwise.steps": "rankwise.base.steps",
     "rankwise.stream": "rankwise.base.stream",
     "rankwise.syntax": "rankwise.language.syntax",
     "rankwise.tables": "rankwise.base.tables",

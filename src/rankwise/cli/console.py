@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rankwise import check
-from rankwise.base.progress import Steps as Steps
 from rankwise.base.progress import bar
+from rankwise.base.steps import Steps as Steps
 from rankwise.base.tables import Table
 from rankwise.statistics import terminal_tables
 from rankwise.statistics.result import as_json

@@ -12,7 +12,7 @@ from rankwise.cli import inputs, options
 from rankwise.data.columns import COLUMNS, is_text, roles
 
 if TYPE_CHECKING:
-    from rankwise.base.progress import Steps
+    from rankwise.base.steps import Steps
     from rankwise.data.dataset import RankingDataset
 
 _TEXTS = ("separator", "decimal", "thousands", *roles())

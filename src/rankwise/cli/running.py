@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rankwise.base.arrays import Array
-    from rankwise.base.progress import Steps
+    from rankwise.base.steps import Steps
     from rankwise.data.dataset import RankingDataset
 
 _GROUP = Option(group=RUNNING)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import rankwise as rw
 from rankwise import check
 from rankwise.base.arrays import Keywords
-from rankwise.base.progress import Steps
+from rankwise.base.steps import Steps
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.cli import arguments, console, outputs
 from rankwise.cli.data_options import Reading
