@@ -25,7 +25,7 @@ from rankwise.data.io.letor.reader import Reader
 from rankwise.data.io.reading import format_of_data
 from rankwise.data.io.remote import accepts_urls
 from rankwise.data.io.tables.features import category_lists, column_names, feature_columns, in_days, matrix
-from rankwise.data.io.tables.parquet import arguments_for_frame, intact, parquet_files, reading, scan
+from rankwise.data.io.tables.parquet import arguments_for_frame, parquet_files, reading, scan
 
 Progress = Callable[[int, int], object]
 _PIECE = 1 << 16  # bytes that are read at once while runs are merged
@@ -91,7 +91,7 @@ def copy_parquet(
 
     ``block`` is how many bytes of features are in memory at once.
     """
-    paths = intact(parquet_files(path))
+    paths = parquet_files(path)
     arguments_of_frame, absent = arguments_for_frame(paths, columns)
     categorical = column_names(arguments_of_frame.get("categorical", ()))
     with reading(paths):
