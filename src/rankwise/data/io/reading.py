@@ -17,10 +17,10 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats
 from rankwise.data.io.catalog.entry import KEYS, CatalogEntry
 from rankwise.data.io.catalog.load import Parts, load_dataset, set_entry
+from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import FORMATS, STANDARD_INPUT, TEXT, by_name, ending, is_known
 from rankwise.data.io.letor.reader import read_letor
 from rankwise.data.io.letor.writer import write_letor
-from rankwise.data.io.remote import accepts_urls
 from rankwise.data.io.tables import csv, parquet
 
 LETOR_OPTIONS = tuple(inspect.signature(read_letor).parameters)[1:]

@@ -9,7 +9,7 @@ from typing import Any
 from rankwise import check
 from rankwise.base.arrays import Keywords
 from rankwise.data.columns import COLUMNS, roles
-from rankwise.data.io.catalog.download import Archive
+from rankwise.data.io.catalog.archive import Archive
 from rankwise.data.io.file_formats import FORMATS, by_name
 from rankwise.language import settings_files
 

@@ -11,9 +11,9 @@ from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.catalog import sets
-from rankwise.data.io.catalog.download import fetch
 from rankwise.data.io.catalog.entry import PARTS, CatalogEntry, describe, in_toml
 from rankwise.data.io.disk.cache import cached
+from rankwise.data.io.download import fetch_archive
 
 if TYPE_CHECKING:
     from rankwise.wings.recommend.data.interactions import Interactions
@@ -101,7 +101,7 @@ def load_dataset(
             hint = f"get it from {entry.source} ({entry.terms}) and unpack it to {into / entry.folders[0]}"
             raise check.error(f"{entry.title} cannot be downloaded by a program", hint=hint)
         try:
-            fetch(entry.archive, into)
+            fetch_archive(entry.archive, into)
         except FileExistsError:  # perhaps another process has just downloaded it
             if _find(patterns, bases) is None:
                 raise

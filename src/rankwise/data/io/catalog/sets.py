@@ -8,7 +8,7 @@ from typing import Any
 
 from rankwise import check
 from rankwise.base.tables import Table
-from rankwise.data.io.catalog.download import Archive
+from rankwise.data.io.catalog.archive import Archive
 from rankwise.data.io.catalog.entry import PARTS, CatalogEntry
 
 _LETOR_PAGE = "Microsoft Research, project page 'LETOR: Learning to Rank for Information Retrieval'"

@@ -18,12 +18,12 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats
 from rankwise.data.io.disk.cache import mapped
 from rankwise.data.io.disk.mapped import BLOCK, DiskDataset, MappedRows, rows_at_once
+from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.letor.buffers import Growing
 from rankwise.data.io.letor.line_blocks import files_of
 from rankwise.data.io.letor.lines import highest_index
 from rankwise.data.io.letor.reader import Reader
 from rankwise.data.io.reading import format_of_data
-from rankwise.data.io.remote import accepts_urls
 from rankwise.data.io.tables.features import category_lists, column_names, feature_columns, in_days, matrix
 from rankwise.data.io.tables.parquet import arguments_for_frame, parquet_files, reading, scan
 
