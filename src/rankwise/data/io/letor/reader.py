@@ -299,6 +299,5 @@ class Reader:
 
     def matrix(self, width: int) -> NDArray[np.float32]:
         """Return the features, in as many columns as the file has."""
-        if width < self.features.width:
-            self.features.narrow(width)
-        return self.features.finish()
+        features: NDArray[np.float32] = self.features.finish()
+        return features[:, :width] if width < features.shape[1] else features
