@@ -230,7 +230,10 @@ def titles(data: "RankingDataset") -> dict[str, tuple[str, str]]:
     names, by_role = feature_names(data), {}
     for column in columns.COLUMNS:
         for key in [key for key in keys if key.partition(".")[0] == column.name and column.role]:
-            names.append(free_name(key.partition(".")[2] or columns.roles()[column.role], names))
+            name = key.partition(".")[2] or columns.roles()[column.role]
+            while name in names:
+                name += "_"
+            names.append(name)
             by_role[column.role + key.removeprefix(column.name)] = names[-1], key
     return by_role
 
@@ -244,13 +247,6 @@ def query_ids(table: pl.LazyFrame, query: str) -> Ids:
 def feature_names(data: "RankingDataset") -> list[str]:
     """Return the names of the features: f1, f2, … where they have none."""
     return list(data.feature_names or (f"f{number + 1}" for number in range(data.n_features)))
-
-
-def free_name(name: str, feature_names: Sequence[str]) -> str:
-    """Return a name that no feature has: with underscores after it where needed."""
-    while name in feature_names:
-        name += "_"
-    return name
 
 
 def _by_query(read: Column, role: str, offsets: Offsets, values: Keywords) -> Column:

@@ -34,10 +34,6 @@ def _is_names(value: object) -> bool:
     return is_list or value is None or isinstance(value, Iterator)
 
 
-def _one_of(words: Collection[str]) -> Callable[[Any], bool]:
-    return lambda value: value is None or value in words
-
-
 _NAMES = ("a name, or a list of names", _is_names)
 _FLAG = ("true or false", lambda value: isinstance(value, bool))
 _COLUMN = ("the name of a column", lambda value: value is None or isinstance(value, str))
@@ -50,7 +46,10 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "to_score": _FLAG,
     "dates": ("the word 'days'", lambda value: value in (None, "days")),
     "drop_duplicates": _FLAG,
-    **{name: (f"one of {', '.join(map(repr, words))}", _one_of(words)) for name, words in csv.MARKS.items()},
+    **{
+        name: (f"one of {', '.join(map(repr, words))}", (None, *words).__contains__)
+        for name, words in csv.MARKS.items()
+    },
     "separator": ("one letter", lambda value: value is None or (isinstance(value, str) and len(value) == 1)),
 }
 """Types of the arguments of reading a table, in words and as a test; the others are names of columns."""

@@ -22,6 +22,12 @@ _LETTERS = 1 << 22  # of a file that are looked at together
 _BLANKS = "[ \u00a0\u202f]"
 _OTHER = "[ \u00a0\u202f'\u2019]"
 _ZEROS = r"^[-+]?0\d"
+_EXPONENT = r"(?:[eE][-+]?\d+)?"
+# Numbers: a mark that some have, and a pattern of all. Beside decimal commas, points may stand between thousands.
+_DECIMAL_COMMA = ",", rf"\d+{_EXPONENT}|(?:\d+|\d{{1,3}}(?:\.\d{{3}})+),\d*{_EXPONENT}|\d{{1,3}}(?:\.\d{{3}})+"
+_COMMA_OF_THOUSANDS = ",", rf"\d*\.?\d+{_EXPONENT}|[1-9]\d{{0,2}}(?:,\d{{3}})+(?:\.\d*)?"
+_POINT_OF_THOUSANDS = r"\.", r"\d{1,3}|[1-9]\d{0,2}(?:\.\d{3})+"
+_OTHER_GROUPS = _OTHER, rf"\d+(?:[.,]\d*)?|[1-9]\d{{0,2}}(?:{_OTHER}\d{{3}})+(?:[.,]\d*)?"
 
 
 def plain(column: pl.Series, decimal: str = ".", thousands: str = "none") -> pl.Series:
@@ -80,34 +86,9 @@ def _cells(column: pl.Series) -> pl.Series:
     return stripped.set(stripped.is_in(MISSING), None)
 
 
-def _all(cells: pl.Series, *patterns: str) -> bool:
-    """Whether every cell that is not missing matches one of the patterns."""
-    return bool(cells.str.contains(rf"^[-+]?(?:{'|'.join(patterns)})$").all())
-
-
-def _has(cells: pl.Series, text: str) -> bool:
-    return bool(cells.str.contains(text, literal=True).any())
-
-
-def _decimal_comma(cells: pl.Series) -> bool:
-    """Whether all cells are numbers, some with a decimal comma; points may stand between thousands."""
-    exponent = r"(?:[eE][-+]?\d+)?"
-    numbers = (rf"\d+{exponent}", rf"(?:\d+|\d{{1,3}}(?:\.\d{{3}})+),\d*{exponent}", r"\d{1,3}(?:\.\d{3})+")
-    return _has(cells, ",") and _all(cells, *numbers)
-
-
-def _comma_of_thousands(cells: pl.Series) -> bool:
-    return _has(cells, ",") and _all(cells, r"\d*\.?\d+(?:[eE][-+]?\d+)?", r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
-
-
-def _other_groups(cells: pl.Series) -> bool:
-    """Whether all cells are numbers, some with a blank or an apostrophe between thousands."""
-    numbers = r"\d+(?:[.,]\d*)?", rf"[1-9]\d{{0,2}}(?:{_OTHER}\d{{3}})+(?:[.,]\d*)?"
-    return bool(cells.str.contains(_OTHER).any()) and _all(cells, *numbers)
-
-
-def _point_of_thousands(cells: pl.Series) -> bool:
-    return _has(cells, ".") and _all(cells, r"\d{1,3}", r"[1-9]\d{0,2}(?:\.\d{3})+")
+def _all(cells: pl.Series, mark: str, numbers: str) -> bool:
+    """Whether all cells that are not missing are such numbers, some of them with a mark."""
+    return bool(cells.str.contains(mark).any()) and bool(cells.str.contains(rf"^[-+]?(?:{numbers})$").all())
 
 
 @dataclass
@@ -155,7 +136,8 @@ class Numbers:
 def warn_of_categories(frame: pl.DataFrame) -> None:
     """Warn of categories that are numbers with a comma."""
     cells = {series.name: _cells(series) for series in frame.iter_columns()}
-    named = {name: _first(one, ",") for name, one in cells.items() if _decimal_comma(one) or _comma_of_thousands(one)}
+    with_comma = (_DECIMAL_COMMA, _COMMA_OF_THOUSANDS)
+    named = {name: _first(one, ",") for name, one in cells.items() if any(_all(one, *form) for form in with_comma)}
     if named:
         shown = ", ".join(f"{name} ({cell})" for name, cell in named.items())
         what = f"categories that are numbers with a comma: {shown}"
@@ -164,7 +146,7 @@ def warn_of_categories(frame: pl.DataFrame) -> None:
 
 
 def _first(cells: pl.Series, mark: str) -> str:
-    return str(cells.filter(cells.str.contains(mark, literal=True).fill_null(value=False))[0])
+    return str(cells.filter(cells.str.contains(mark).fill_null(value=False))[0])
 
 
 def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, between: str) -> Numbers:
@@ -173,9 +155,9 @@ def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, betwee
     texts = {series.name: _cells(series) for series in frame.iter_columns() if series.dtype == pl.String}
     decimals, groups = set[str](), set[str]()  # columns whose commas may be decimal ones, or between thousands
     if decimal is None and thousands != ",":
-        decimals = {name for name, cells in texts.items() if _decimal_comma(cells)}
+        decimals = {name for name, cells in texts.items() if _all(cells, *_DECIMAL_COMMA)}
     if decimal != "," and thousands is None:
-        groups = {name for name, cells in texts.items() if _comma_of_thousands(cells)}
+        groups = {name for name, cells in texts.items() if _all(cells, *_COMMA_OF_THOUSANDS)}
     # What one column cannot mean otherwise, the others mean, too; and columns are separated by commas for a point.
     european = (decimals > groups or between == ";") and not groups - decimals and between != ","
     american = bool(groups - decimals) and not decimals - groups
@@ -191,15 +173,15 @@ def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, betwee
             numbers = plain(series, ",", "." if thousands is None else thousands)
         elif name in groups:
             numbers = plain(series, ".", ",")
-        elif thousands is None and _point_of_thousands(cells):
+        elif thousands is None and _all(cells, *_POINT_OF_THOUSANDS):
             n_points = int(cells.str.contains(".", literal=True).sum())
             if commas or numbers.dtype == pl.String:
                 numbers = plain(series, ",", ".")
-                found.joined[name] = _first(cells, ".")
+                found.joined[name] = _first(cells, r"\.")
             elif between == ";" or (between != "," and _POINTS <= n_points < len(cells.drop_nulls())):
-                found.pointed[name] = _first(cells, ".")
-        elif thousands is None and numbers.dtype == pl.String and _other_groups(cells):
-            found.doubtful[name] = str(cells.filter(cells.str.contains(_OTHER).fill_null(value=False))[0])
+                found.pointed[name] = _first(cells, r"\.")
+        elif thousands is None and numbers.dtype == pl.String and _all(cells, *_OTHER_GROUPS):
+            found.doubtful[name] = _first(cells, _OTHER)
         elif decimal or thousands not in (None, "none"):
             mark = decimal or ("," if thousands == "." else ".")
             marked = plain(series, mark, ("." if mark == "," else "none") if thousands is None else thousands)
