@@ -27,6 +27,7 @@ MODULES = {
     "rankwise.dask": "rankwise.wings.cluster.dask",
     "rankwise.data.catalog": "rankwise.data.io.catalog",
     "rankwise.data.catalog.download": "rankwise.data.io.download",
+    "rankwise.data.catalog.entry": "rankwise.data.io.catalog.load",
     "rankwise.data.clicks": "rankwise.wings.clicks.models.impressions",
     "rankwise.data.disk": "rankwise.data.io.disk",
     "rankwise.data.file_formats": "rankwise.data.io.file_formats",

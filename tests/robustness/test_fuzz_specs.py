@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankwise as rw
-from rankwise.data.io.catalog.entry import describe
+from rankwise.data.io.catalog.load import describe
 from rankwise.model_selection.result import Tuning, read_parameters
 from rankwise.wings.lab.experiments.results import Results
 from rankwise.wings.lab.experiments.running.store import Outcome, Store

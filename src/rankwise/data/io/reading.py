@@ -15,8 +15,8 @@ from rankwise.base.files import is_device
 from rankwise.data.columns import reading_arguments
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats
-from rankwise.data.io.catalog.entry import KEYS, CatalogEntry
-from rankwise.data.io.catalog.load import Parts, load_dataset, set_entry
+from rankwise.data.io.catalog.load import KEYS, Parts, load_dataset, set_entry
+from rankwise.data.io.catalog.sets import CatalogEntry
 from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import FORMATS, STANDARD_INPUT, TEXT, by_name, ending, is_known
 from rankwise.data.io.letor.reader import read_letor

@@ -24,7 +24,7 @@ from rankwise.wings.recommend.data.interactions import Interactions
 from rankwise.wings.recommend.data.synthetic_ratings import synthetic_ratings
 
 if TYPE_CHECKING:
-    from rankwise.data.io.catalog.entry import CatalogEntry
+    from rankwise.data.io.catalog.sets import CatalogEntry
 
 _SYNTHETIC: dict[str, Callable[..., Any]] = {"synthetic": synthetic, "synthetic_ratings": synthetic_ratings}
 
