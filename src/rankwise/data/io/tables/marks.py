@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-import numpy as np
 import polars as pl
 
 from rankwise import check
@@ -18,7 +17,6 @@ CHOICES = {"decimal": (".", ","), "thousands": ("none", ".", ",", " ", "'")}
 """Argument -> the marks that it may be."""
 
 _POINTS = 20  # numbers with a point of which three decimals each are no chance
-_LETTERS = 1 << 22  # of a file that are looked at together
 _BLANKS = "[ \u00a0\u202f]"
 _OTHER = "[ \u00a0\u202f'\u2019]"
 _ZEROS = r"^[-+]?0\d"
@@ -51,30 +49,26 @@ def plain(column: pl.Series, decimal: str = ".", thousands: str = "none") -> pl.
     return numbers if numbers.null_count() == stripped.null_count() else column
 
 
-def unclear(frame: pl.DataFrame, content: bytes, between: str, *, always: bool = False) -> list[str]:
-    """Return columns that were read as numbers, and whose text may say something else: 1.582, 007."""
-    numeric = [series.name for series in frame.iter_columns() if series.dtype.is_numeric()]
-    if always:
-        return numeric
-    zeros = _has_leading_zeros(content, between)  # in some column, perhaps of dates or ids: only whole numbers matter
-    return [name for name in numeric if (zeros and frame[name].dtype.is_integer()) or _may_be_grouped(frame[name])]
+def _as_written(column: pl.Series) -> pl.Series:
+    """Return a column of text as whole numbers, numbers, or true and false, if all of its values are written so."""
+    for kind in (pl.Int64, pl.Float64):
+        numbers = column.cast(kind, strict=False)
+        if numbers.null_count() == column.null_count():
+            return numbers
+    small = column.str.to_lowercase()
+    return small == "true" if small.is_in(("true", "false")).all() else column
 
 
-def _has_leading_zeros(content: bytes, between: str) -> bool:
-    """Whether some cell begins with a zero and another digit."""
-    letters = np.frombuffer(content, np.uint8)
-    for start in range(0, letters.size, _LETTERS):
-        before, first, second = (letters[start + shift : start + shift + _LETTERS] for shift in range(3))
-        size = second.size
-        zeros = (first[:size] == ord("0")) & (second >= ord("0")) & (second <= ord("9"))
-        if np.isin(before[:size][zeros], np.frombuffer(f'\n"{between}'.encode(), np.uint8)).any():
-            return True
-    return False
+def _is_unclear(column: pl.Series, numbers: pl.Series) -> bool:
+    """Whether the text of numbers may say something else: 1.582, 007."""
+    if numbers.dtype.is_integer():
+        return bool(column.str.contains(_ZEROS).any())
+    return numbers.dtype.is_float() and _may_be_grouped(numbers)
 
 
 def _may_be_grouped(column: pl.Series) -> bool:
     """Whether numbers may be whole ones with a point before three digits: 1.582 and 950."""
-    values = column.drop_nulls().cast(pl.Float64)
+    values = column.drop_nulls()
     broken = values.filter(values != values.floor())
     if not len(broken) or not (values.abs() < 1000).all() or not (broken.abs() >= 1).all():
         return False
@@ -152,7 +146,12 @@ def _first(cells: pl.Series, mark: str) -> str:
 def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, between: str) -> Numbers:
     """Read columns as numbers where all of their cells are: with these marks, or by default those that they show."""
     found = Numbers()
-    texts = {series.name: _cells(series) for series in frame.iter_columns() if series.dtype == pl.String}
+    written = {series.name: _as_written(series) for series in frame.iter_columns()}
+    texts = {
+        series.name: _cells(series)
+        for series, numbers in zip(frame.iter_columns(), written.values(), strict=True)
+        if decimal or thousands or numbers.dtype == pl.String or _is_unclear(series, numbers)
+    }
     decimals, groups = set[str](), set[str]()  # columns whose commas may be decimal ones, or between thousands
     if decimal is None and thousands != ",":
         decimals = {name for name, cells in texts.items() if _all(cells, *_DECIMAL_COMMA)}
@@ -163,7 +162,8 @@ def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, betwee
     american = bool(groups - decimals) and not decimals - groups
     commas = decimal == "," or (bool(decimals) and european)
     for series in frame.iter_columns():
-        name, cells, numbers = series.name, texts.get(series.name), plain(series)
+        name, cells = series.name, texts.get(series.name)
+        numbers = written[name] if cells is None else plain(series)
         either = name in decimals and name in groups
         if cells is None:
             pass

@@ -15,7 +15,7 @@ from rankwise.base.arrays import Ids, Keywords, offsets_of
 from rankwise.base.compiling import kernel
 from rankwise.data.io.file_formats import BYTE_ORDER_MARK, is_parquet, read_bytes
 from rankwise.data.io.tables import Table, marks
-from rankwise.data.io.tables.csv import TextTable, header_of, parse
+from rankwise.data.io.tables.csv import TextTable, parse
 from rankwise.data.io.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy, without_nulls
 
 SPELLINGS = {
@@ -71,11 +71,7 @@ def _read_text(path: Path, is_id: Callable[[str], bool]) -> TextTable:
     words = first.strip().split(between)
     header = len(words) < 3 or re.fullmatch(rb"[-+.,\deE]+", words[2].strip()) is None
     between_columns = between.decode()
-    if header:
-        ids = [name for name in header_of(text, path, between_columns)[0] if is_id(name)]
-    else:
-        ids = parse(first, path, between=between_columns, header=False).columns[:2]  # as polars calls them
-    table = parse(text, path, between=between_columns, header=header, words=ids)
+    table = parse(text, path, between=between_columns, header=header)
     if table.frame.is_empty():
         raise check.error("there are no ratings in the file", where=str(path), hint="write one line per rating")
     if not header:
