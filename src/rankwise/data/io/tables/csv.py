@@ -26,7 +26,6 @@ from rankwise.data.io.tables.polars import ids_from_text
 _MARKS = (",", "\t", ";", "|")
 MARKS = marks.CHOICES
 """Argument of :func:`read_csv` -> the marks that it may be."""
-_LINE = "\0line"  # a column that no file has
 _HINT = "mend the line; text with commas, quotes or line ends in it stands in quotes"
 _SEPARATOR = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
@@ -177,10 +176,10 @@ def parse(text: bytes, path: Path, *, between: str, header: bool = True) -> Text
         what = what or "a line cannot be read as columns of a table"
         line = line or _first_unreadable(text, between, header)
         raise check.error(what, where=f"{path}, line {line}", hint=_HINT) from None
-    numbered = table.select(pl.all(), pl.Series(_lines(table, first), dtype=pl.Int64).alias(_LINE)).filter(
-        ~pl.all_horizontal(pl.exclude(_LINE).is_null())
-    )
-    rows = TextTable(numbered.drop(_LINE), numbered[_LINE].to_numpy())
+    rows = TextTable(table, _lines(table, first))
+    is_blank = table.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    if table.height and is_blank.any():
+        rows = TextTable(table.filter(~is_blank), rows.lines[~is_blank.to_numpy()])
     _check_short(text, path, between, rows)
     return rows
 
