@@ -2,16 +2,16 @@
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Keywords
 from rankwise.data import frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats
@@ -22,7 +22,7 @@ from rankwise.data.io.letor.buffers import Growing
 from rankwise.data.io.letor.line_blocks import files_of
 from rankwise.data.io.letor.reader import Reader
 from rankwise.data.io.reading import format_of_data
-from rankwise.data.io.tables.features import category_lists, column_names, feature_columns, in_days, matrix
+from rankwise.data.io.tables.features import CategoryLists, matrix
 from rankwise.data.io.tables.parquet import arguments_for_frame, parquet_files, reading, scan
 
 Progress = Callable[[int, int], object]
@@ -91,34 +91,28 @@ def copy_parquet(
     """
     paths = parquet_files(path)
     arguments_of_frame, absent = arguments_for_frame(paths, columns)
-    categorical = column_names(arguments_of_frame.get("categorical", ()))
-    with reading(paths):
-        table = scan(paths)
-        names = feature_columns(table, arguments_of_frame)
-        frames.warn_of_leakage(names, arguments_of_frame.get("features"))
-        bare: Keywords = {"features": (), "categorical": (), "categories": {}}
-        data = RankingDataset.from_frame(table, **{**arguments_of_frame, **bare})
-        listed = arguments_of_frame.get("categories") or {}
-        numbers = [name for name in names if name not in categorical and name not in listed]
-        table = in_days(table, numbers, arguments_of_frame.get("dates"))
-        lists = category_lists(table, names, {}, categorical, listed)
 
-    def rows(first: int, count: int) -> NDArray[np.float32]:
-        return matrix(table.slice(first, count), names, count, lists, warn=first == 0)
+    def fill(
+        table: pl.LazyFrame, names: Sequence[str], n_docs: int, lists: CategoryLists, order: NDArray[np.int64] | None
+    ) -> NDArray[np.float32]:
+        def rows(first: int, count: int) -> NDArray[np.float32]:
+            return matrix(table.slice(first, count), names, count, lists, warn=first == 0)
 
-    step = rows_at_once(len(names), block)
-    with target.open("xb") as file, reading(paths):
-        out = _Matrix(file, len(names))
-        if data.rows is not None:
-            _add_sorted(out, rows, data.rows, step, target.with_name("runs"), progress)
-        else:
-            for first in range(0, max(data.n_docs, 1), step):
-                out.add(rows(first, min(step, data.n_docs - first)))
+        step = rows_at_once(len(names), block)
+        with target.open("xb") as file:
+            out = _Matrix(file, len(names))
+            if order is not None:
+                _add_sorted(out, rows, order, step, target.with_name("runs"), progress)
+                return out.finish()
+            for first in range(0, max(n_docs, 1), step):
+                out.add(rows(first, min(step, n_docs - first)))
                 if progress is not None:
-                    progress(out.rows, data.n_docs)
-        features = out.finish()
-    changes = {"features": features, "feature_names": tuple(names), **frames.coded_columns(names, categorical, lists)}
-    return data.with_(**changes | dict.fromkeys(absent))
+                    progress(out.rows, n_docs)
+            return out.finish()
+
+    with reading(paths):
+        data = frames.from_frame(scan(paths), RankingDataset, fill=fill, **arguments_of_frame)
+    return data.with_(**dict.fromkeys(absent))
 
 
 def _add_sorted(
