@@ -19,6 +19,7 @@ from rankwise.data import columns
 from rankwise.data.arguments import Names
 from rankwise.data.io.tables import Table
 from rankwise.data.io.tables.features import (
+    CategoryLists,
     category_lists,
     column_names,
     feature_columns,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 Data = TypeVar("Data", bound="RankingDataset")
+Fill = Callable[[pl.LazyFrame, Sequence[str], int, CategoryLists, NDArray[np.int64] | None], NDArray[np.float32]]
+"""From a table, its features, number of rows, categories and order of rows to the matrix of features."""
 
 _LETTERS = 40  # of a value in an error
 
@@ -49,7 +52,7 @@ def from_frame(
     to_score: bool = False,
     dates: str | None = None,
     drop_duplicates: bool = False,
-    fill: Callable[..., NDArray[np.float32]] = matrix,
+    fill: Fill = matrix,
     **names: Unpack[Names],
 ) -> Data:
     """Build a data set from a polars or pandas frame or an Arrow table with one row per document.

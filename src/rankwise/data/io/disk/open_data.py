@@ -12,7 +12,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data import frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats
 from rankwise.data.io.disk.cache import mapped
@@ -23,7 +22,7 @@ from rankwise.data.io.letor.line_blocks import files_of
 from rankwise.data.io.letor.reader import Reader
 from rankwise.data.io.reading import format_of_data
 from rankwise.data.io.tables.features import CategoryLists, matrix
-from rankwise.data.io.tables.parquet import arguments_for_frame, parquet_files, reading, scan
+from rankwise.data.io.tables.parquet import load, parquet_files
 
 Progress = Callable[[int, int], object]
 _PIECE = 1 << 16  # bytes that are read at once while runs are merged
@@ -89,8 +88,6 @@ def copy_parquet(
 
     ``block`` is how many bytes of features are in memory at once.
     """
-    paths = parquet_files(path)
-    arguments_of_frame, absent = arguments_for_frame(paths, columns)
 
     def fill(
         table: pl.LazyFrame, names: Sequence[str], n_docs: int, lists: CategoryLists, order: NDArray[np.int64] | None
@@ -110,9 +107,7 @@ def copy_parquet(
                     progress(out.rows, n_docs)
             return out.finish()
 
-    with reading(paths):
-        data = frames.from_frame(scan(paths), RankingDataset, fill=fill, **arguments_of_frame)
-    return data.with_(**dict.fromkeys(absent))
+    return load(path, columns, fill)
 
 
 def _add_sorted(

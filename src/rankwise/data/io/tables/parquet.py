@@ -18,7 +18,7 @@ from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import is_known, is_parquet
-from rankwise.data.io.tables.features import feature_columns
+from rankwise.data.io.tables.features import feature_columns, matrix
 
 Source = str | Path
 """A file, or a URL that polars reads."""
@@ -36,10 +36,15 @@ def read_parquet(path: str | Path, **arguments: Unpack[Roles]) -> RankingDataset
     ``arguments`` are those of :meth:`RankingDataset.from_frame`. A file that :func:`write_parquet` wrote
     describes its columns itself.
     """
+    return load(Path(path), cast("Keywords", arguments))
+
+
+def load(path: Path, arguments: Keywords, fill: frames.Fill = matrix) -> RankingDataset:
+    """Read as :func:`read_parquet`; ``fill`` makes the matrix of features."""
     paths = parquet_files(path)
-    frame_arguments, absent = arguments_for_frame(paths, cast("Keywords", arguments))
+    arguments, absent = arguments_for_frame(paths, arguments)
     with reading(paths):
-        data = RankingDataset.from_frame(scan(paths), **frame_arguments)
+        data = frames.from_frame(scan(paths), RankingDataset, fill=fill, **arguments)
     nothing: Keywords = dict.fromkeys(absent)
     return data.with_(**nothing) if absent else data
 
