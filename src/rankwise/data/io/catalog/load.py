@@ -25,9 +25,7 @@ PartName = Literal["train", "valid", "test"]
 MovieLens = Literal["movielens-latest-small", "movielens-100k", "movielens-1m", "ml-latest-small", "ml-100k", "ml-1m"]
 _PACKED = ("", ".gz", ".zst")
 _WHAT = "the description of a data set"
-_LISTS = ("features", "categorical")
-_COLUMNS = tuple(roles())
-_OF_TABLES = (*_COLUMNS, *_LISTS, "sort")
+_OF_TABLES = (*roles(), "features", "categorical", "sort")
 _OF_TEXT = ("n_features", "first_index")
 _NUMBERS = ("folds", *_OF_TEXT)
 _TYPES: Keywords = {"features": tuple[str, ...], "categorical": tuple[str, ...], "sort": bool} | {
@@ -172,8 +170,7 @@ def describe(path: Path) -> CatalogEntry:
     for key, value in keys.items():
         if key not in _NUMBERS:
             settings_files.check_type(key, value, _TYPES.get(key, str), file.place(key))
-    texts = {key: keys[key] for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys}
-    files = {part: (texts[part],) for part in PARTS if part in texts}
+    files = {part: (keys[part],) for part in PARTS if part in keys}
     numbered = all("{fold}" in pattern for (pattern,) in files.values())
     if numbered != ("folds" in keys):
         raise check.error(
@@ -183,9 +180,8 @@ def describe(path: Path) -> CatalogEntry:
             hint="write folds = 5 and put {fold} where the number of the fold stands, or neither",
         )
     with check.naming(file.place("format")):
-        form = check.choice("format of a data set", texts.get("format", by_name(Path(texts["train"]))), FORMATS)
-    columns: Keywords = {key: keys[key] for key in (*_COLUMNS, *_LISTS) if key in keys}
-    columns |= {"sort": True} if keys.get("sort") else {}
+        form = check.choice("format of a data set", keys.get("format", by_name(Path(keys["train"]))), FORMATS)
+    columns: Keywords = {key: keys[key] for key in _OF_TABLES if key in keys}
     for key in _OF_TABLES if form == "letor" else _OF_TEXT:
         if key in keys:
             raise check.error(
@@ -202,11 +198,8 @@ def describe(path: Path) -> CatalogEntry:
         if key in keys:
             with check.naming(file.place(key)):
                 counts[key] = check.integer(key, keys[key], least=1)
-    title = texts.get("name", path.stem)
-    first_index = index if index == "auto" else int(index)
-    return CatalogEntry(
-        name=title, title=title, files=files, format=form, columns=columns, first_index=first_index, **counts
-    )
+    title = keys.get("name", path.stem)
+    return CatalogEntry(name=title, title=title, files=files, format=form, columns=columns, first_index=index, **counts)
 
 
 @contextlib.contextmanager
