@@ -232,7 +232,7 @@ def test_long_lines_are_read_in_linear_time(monkeypatch):
     searched = 0
 
     class Counting(bytearray):
-        def rfind(self, letter, begin, end):
+        def rfind(self, letter, begin, end):  # type: ignore[override]
             nonlocal searched
             searched += end - begin
             return super().rfind(letter, begin, end)

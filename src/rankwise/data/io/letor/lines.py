@@ -7,6 +7,7 @@ line; it resumes from there when called again.
 
 import numpy as np
 
+from rankwise.base.arrays import Column
 from rankwise.base.compiling import kernel
 from rankwise.data.io.letor import decimals
 
@@ -71,7 +72,7 @@ def line_end(text, at):
     return at
 
 
-def expected_indexes(least, width):
+def expected_indexes(least: int, width: int) -> tuple[Column, Column, Column]:
     """Write ``index:`` of every column as a little-endian word; with it a mask of its bytes, and its digits' number."""
     indexes = np.arange(least, least + width).astype("S7")
     texts, lengths = np.strings.add(indexes, b":").astype("S8").view("<u8"), np.strings.str_len(indexes)
