@@ -63,16 +63,7 @@ def _is_unclear(column: pl.Series, numbers: pl.Series) -> bool:
     """Whether the text of numbers may say something else: 1.582, 007."""
     if numbers.dtype.is_integer():
         return bool(column.str.contains(_ZEROS).any())
-    return numbers.dtype.is_float() and _may_be_grouped(numbers)
-
-
-def _may_be_grouped(column: pl.Series) -> bool:
-    """Whether numbers may be whole ones with a point before three digits: 1.582 and 950."""
-    values = column.drop_nulls()
-    broken = values.filter(values != values.floor())
-    if not len(broken) or not (values.abs() < 1000).all() or not (broken.abs() >= 1).all():
-        return False
-    return bool(((broken * 1000 - (broken * 1000).round()).abs() < 1e-6).all())
+    return numbers.dtype.is_float() and _all(column, *_POINT_OF_THOUSANDS)
 
 
 def _cells(column: pl.Series) -> pl.Series:
@@ -150,7 +141,8 @@ def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, betwee
     texts = {
         series.name: _cells(series)
         for series, numbers in zip(frame.iter_columns(), written.values(), strict=True)
-        if decimal or thousands or numbers.dtype == pl.String or _is_unclear(series, numbers)
+        if numbers.dtype != pl.Boolean
+        and (decimal or thousands or numbers.dtype == pl.String or _is_unclear(series, numbers))
     }
     decimals, groups = set[str](), set[str]()  # columns whose commas may be decimal ones, or between thousands
     if decimal is None and thousands != ",":
