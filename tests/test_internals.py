@@ -47,7 +47,7 @@ ARGUMENTS = [
     # (module, callable, argument, the file of rankwise that needs it)
     ("lightgbm", "Dataset._set_init_score_by_predictor", "predictor", "rankers/trees/lightgbm/data.py"),
     ("lightgbm", "Booster.eval", "feval", "rankers/trees/lightgbm/model.py"),
-    ("torch.nn", "Embedding", "_weight", "recommend/factorization/net.py"),
+    ("torch.nn", "Embedding", "_weight", "wings/recommend/factorization/net.py"),
 ]
 
 

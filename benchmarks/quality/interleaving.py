@@ -32,7 +32,7 @@ import polars as pl
 import rankwise as rw
 from benchmarks import harness
 from rankwise.judging import traffic
-from rankwise.wings.judging.anytime_test import DEPENDENT, dependence, evidence
+from rankwise.wings.clicks.interleaving.anytime_test import DEPENDENT, dependence, evidence
 
 TIES, EFFECT, FIXED, DAYS = 0.65, 0.0325, 4000, 40
 REACHED = np.log(20.0)

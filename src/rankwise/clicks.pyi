@@ -11,6 +11,7 @@ from rankwise.wings.clicks.models.impressions import simulate_clicks as simulate
 from rankwise.wings.clicks.models.model import ClickModel as ClickModel
 from rankwise.wings.clicks.models.simulation import Users as Users
 from rankwise.wings.clicks.models.simulation import simulate as simulate
+from rankwise.wings.clicks.models.users import CLICK_PROBABILITIES as CLICK_PROBABILITIES
 from rankwise.wings.clicks.off_policy.compare import compare as compare
 from rankwise.wings.clicks.off_policy.decision import OffPolicyComparison as OffPolicyComparison
 from rankwise.wings.clicks.off_policy.decision import OffPolicyComparisons as OffPolicyComparisons

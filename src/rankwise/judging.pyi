@@ -1,9 +1,9 @@
+from rankwise.wings.clicks.interleaving.anytime_test import traffic as traffic
+from rankwise.wings.clicks.interleaving.interleave import Interleaved as Interleaved
+from rankwise.wings.clicks.interleaving.interleave import interleave as interleave
+from rankwise.wings.clicks.interleaving.preference import Interleaving as Interleaving
+from rankwise.wings.clicks.interleaving.preference import interleaving as interleaving
 from rankwise.wings.judging.agreement import Agreement as Agreement
 from rankwise.wings.judging.agreement import agreement as agreement
-from rankwise.wings.judging.anytime_test import traffic as traffic
-from rankwise.wings.judging.interleave import Interleaved as Interleaved
-from rankwise.wings.judging.interleave import interleave as interleave
-from rankwise.wings.judging.interleaving import Interleaving as Interleaving
-from rankwise.wings.judging.interleaving import interleaving as interleaving
 from rankwise.wings.judging.plan import Plan as Plan
 from rankwise.wings.judging.plan import plan as plan

@@ -199,14 +199,14 @@ def _rated(names: tuple[str, ...]) -> pl.DataFrame:
 
 def _texts(path: Path) -> None:
     """Lists of texts, other ones in each file."""
-    from tests.rerank import graded
+    from tests.wings.rerank import graded
 
     rw.rerank.write(graded.lists(8, seed=len(path.stem)), path)
 
 
 def _cross_encoder(path: Path) -> None:
     """A model with random weights."""
-    from tests.rerank import tiny
+    from tests.wings.rerank import tiny
 
     tiny.save(path)
 

@@ -14,8 +14,8 @@ from rankwise.model_selection.result import Tuning, read_parameters
 from rankwise.wings.lab.experiments.results import Results
 from rankwise.wings.lab.experiments.running.store import Outcome, Store
 from rankwise.wings.lab.experiments.spec import Spec, find_spec, recipes
-from tests import synthetic_results
 from tests.robustness import fuzzing
+from tests.wings.lab import synthetic_results
 
 pytestmark = pytest.mark.slow
 WORDS = (

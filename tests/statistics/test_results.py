@@ -23,15 +23,15 @@ from rankwise.quality.doctor.labels import DataFinding
 from rankwise.quality.examine import DataCheck
 from rankwise.quality.learning_curve import LearningCurve
 from rankwise.quality.skew import compare_features
-from rankwise.statistics.judged import JudgedEvaluation
-from rankwise.statistics.prediction_powered import JudgedMean
 from rankwise.statistics.result import Result, as_json
 from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
+from rankwise.wings.judging.prediction_powered import JudgedMean
+from rankwise.wings.judging.result import JudgedEvaluation
 from rankwise.wings.lab.demo.run import HEADLINE, METRICS, Demonstration
 from rankwise.wings.recommend.choice import Candidate, RecommenderChoice
-from tests import synthetic_results
 from tests.refusals import refusal, refuses
+from tests.wings.lab import synthetic_results
 
 SOURCE = Path(rw.__file__).parent
 NAN = float("nan")

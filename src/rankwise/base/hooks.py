@@ -1,25 +1,26 @@
-"""Functions of upper rooms that lower ones call without importing them: found by name, imported on first use.
+"""What upper rooms and wings bring, found by name without importing them; each is imported on first use.
 
-``rankwise/__init__.py``, which knows all rooms, registers them.
+``rankwise/__init__.py`` registers what rooms bring, and the ``__init__.py`` of each wing what it brings.
 """
 
 import importlib
+from collections import defaultdict
 from typing import Any
 
-_functions: dict[tuple[str, str], tuple[str, str]] = {}
+_places: defaultdict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
 
 
-def register(what: str, of: str, module: str, function: str) -> None:
-    """Name the function that makes ``what``, as a report, of the things called ``of``; its module is not imported."""
-    _functions[what, of] = module, function
+def register(what: str, of: str, module: str, name: str) -> None:
+    """Say which function or class of a module is the ``what`` of the things called ``of``, as the report of results."""
+    _places[what][of] = module, name
 
 
-def names(what: str) -> set[str]:
-    """Return what the things are called of which a function makes ``what``."""
-    return {of for registered, of in _functions if registered == what}
+def places(what: str) -> dict[str, tuple[str, str]]:
+    """Return the modules and names that are registered as ``what``, by what they are of, in order."""
+    return dict(_places[what])
 
 
 def find(what: str, of: str) -> Any:
-    """Import the function, or class, that makes ``what`` of the things called ``of``."""
-    module, function = _functions[what, of]
-    return getattr(importlib.import_module(module), function)
+    """Import the function or class that is the ``what`` of the things called ``of``."""
+    module, name = _places[what][of]
+    return getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""Executors: processes of this machine, or the workers of a Dask cluster."""
+"""Executors: processes of this machine."""
 
 import contextlib
 import multiprocessing
@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from typing import Any
 
 from rankwise import check
 from rankwise.base.arrays import Keywords
@@ -77,11 +76,3 @@ def _begin(registered: list[bytes]) -> None:
             os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
-
-
-@contextlib.contextmanager
-def cluster(address: str) -> Iterator[Executor]:
-    """Yield the workers of a Dask cluster as an executor."""
-    distributed: Any = check.optional("distributed", "dask")
-    with distributed.Client(address) as client, client.get_executor(pure=False) as pool:
-        yield pool

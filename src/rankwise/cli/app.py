@@ -1,7 +1,6 @@
 """The root of the command line: its help, its version and its commands."""
 
-import importlib.util
-import pkgutil
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rankwise._version import __version__
-from rankwise.base import caches
+from rankwise.base import caches, hooks
 from rankwise.cli import console, data
 from rankwise.cli.command import DATA, EVALUATE, PANELS, TRAIN, Group, register
 from rankwise.cli.evaluate import evaluate, explain
@@ -138,9 +137,8 @@ register(
     export.export, export.objectives,
 )  # fmt: skip
 register(app, EVALUATE, evaluate.evaluate, evaluate.compare, explain.explain)
-for _wing in pkgutil.iter_modules(importlib.import_module("rankwise.wings").__path__, "rankwise.wings."):
-    if _wing.ispkg and importlib.util.find_spec(f"{_wing.name}.commands"):
-        importlib.import_module(f"{_wing.name}.commands").add(app)
+for _wing in hooks.places("commands"):
+    hooks.find("commands", _wing)(app)
 app.add_typer(data.app, name="data", rich_help_panel=DATA)
 app.registered_commands.sort(key=lambda command: PANELS.index(command.rich_help_panel))
 app.registered_groups.sort(key=lambda group: PANELS.index(group.rich_help_panel))

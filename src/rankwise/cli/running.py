@@ -13,7 +13,6 @@ from rankwise.base.tables import Table
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.cli import console, outputs
 from rankwise.cli.options import RUNNING
-from rankwise.evaluation import written_scores
 from rankwise.models import storage
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class Running:
     ) -> None:
         """Write scores to a file or print them; JSON has ``details`` beside them."""
         if output is not None:
-            written_scores.write_scores(output, scores, data, tag=tag, force=self.force)
+            outputs.write_scores(output, scores, data, tag=tag, force=self.force)
         if self.json:
             counts = {"queries": data.n_queries, "documents": data.n_docs}
             details = {name: check.shown(str(value)) for name, value in details.items()}

@@ -42,7 +42,7 @@ def concatenate(
     if not parts:
         raise check.error("concatenate needs at least one data set")
     kinds = {type(part).__name__ for part in parts}
-    if len(kinds) == 1 and kinds <= hooks.names("join"):
+    if len(kinds) == 1 and kinds <= hooks.places("join").keys():
         joined: Interactions = hooks.find("join", *kinds)(parts, duplicates)
         return joined
     if duplicates is not None or not all(isinstance(part, RankingDataset) for part in parts):

@@ -113,7 +113,7 @@ def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:
 
 def _ranker_of(system: object) -> Any:
     """Return the ranker of a model, by the function that is registered for the package of its class or of a base."""
-    packages = {base.__module__.partition(".")[0] for base in type(system).__mro__} & hooks.names("ranker")
+    packages = {base.__module__.partition(".")[0] for base in type(system).__mro__} & hooks.places("ranker").keys()
     read = (hooks.find("ranker", package)(system) for package in sorted(packages))
     return next((ranker for ranker in read if ranker is not None), None)
 

@@ -1,1 +1,8 @@
-"""Expressions, names and small files: one grammar, and the identity of users' code and of kept work."""
+"""Expressions, names and small files: one grammar, and the identity of users' code and of kept work.
+
+The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
+"""
+
+from rankwise.base import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

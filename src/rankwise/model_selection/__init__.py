@@ -1,1 +1,8 @@
-"""Tuning: the search for a ranker's best parameters, on training and validation data alone."""
+"""Tuning: the search for a ranker's best parameters, on training and validation data alone.
+
+The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
+"""
+
+from rankwise.base import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -1,1 +1,8 @@
-"""What was learned: models that score documents, explain their scores, and are files; they know nothing of training."""
+"""What was learned: models that score documents, explain their scores, and are files; they know nothing of training.
+
+The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
+"""
+
+from rankwise.base import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

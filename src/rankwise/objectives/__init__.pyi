@@ -9,6 +9,7 @@ from rankwise.objectives.pairwise.objectives import RankNet as RankNet
 from rankwise.objectives.pairwise.yeti import Yeti as Yeti
 from rankwise.objectives.plackett_luce.objectives import ListMLE as ListMLE
 from rankwise.objectives.plackett_luce.objectives import PLRank as PLRank
+from rankwise.objectives.prepared import NoKernelWarning as NoKernelWarning
 from rankwise.objectives.prepared import Prepared as Prepared
 from rankwise.objectives.ragged import Derivatives as Derivatives
 from rankwise.objectives.smooth.objectives import ApproxNDCG as ApproxNDCG

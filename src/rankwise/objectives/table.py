@@ -39,7 +39,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
 WRAPPERS: dict[str, type[Objective]] = {
     cls.name: cls for cls in (stochastic, weighted, on, clickwise, fair, positioned, safe)
 }
-WRAPPERS |= {name: hooks.find("wrapper", name) for name in sorted(hooks.names("wrapper"))}  # those of wings
+WRAPPERS |= {name: hooks.find("wrapper", name) for name in hooks.places("wrapper")}  # those of wings
 
 
 def objective(expression: ObjectiveLike) -> Objective:

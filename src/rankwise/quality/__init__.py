@@ -1,1 +1,8 @@
-"""Is the data all right? Leakage, data checks, learning curves, skew between training and service."""
+"""Is the data all right? Leakage, data checks, learning curves, skew between training and service.
+
+The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
+"""
+
+from rankwise.base import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -1,1 +1,8 @@
-"""Rankers: models that learn to score documents, with any objective, in the library of your choice."""
+"""Rankers: models that learn to score documents, with any objective, in the library of your choice.
+
+The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
+"""
+
+from rankwise.base import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

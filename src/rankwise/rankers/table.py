@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check
+from rankwise.base import hooks
 from rankwise.base.arrays import Json, Keywords
 from rankwise.language import registry
 from rankwise.models import storage
@@ -31,9 +32,8 @@ RANKERS: dict[str, tuple[str, str]] = {
     "xgboost": ("rankwise.rankers.trees.xgboost.ranker", "XGBoostRanker"),
     "catboost": ("rankwise.rankers.trees.catboost.ranker", "CatBoostRanker"),
     "neural": ("rankwise.rankers.nets.ranker", "NeuralRanker"),
-    "factorization": ("rankwise.wings.recommend.factorization.ranker", "FactorizationRanker"),
-}
-"""Name -> (module, class): a library is imported only when its ranker is asked for."""
+} | hooks.places("ranker of features")
+"""Name -> (module, class), those of wings last: a library is imported only when its ranker is asked for."""
 ENSEMBLES: dict[str, tuple[str, str]] = {
     "bagged": ("rankwise.rankers.ensembles.bagged", "bagged"),
     "blended": ("rankwise.rankers.ensembles.blended", "blended"),
@@ -43,8 +43,7 @@ ENSEMBLES: dict[str, tuple[str, str]] = {
 """Rankers made of rankers, and of single features."""
 SAVED_AS_OTHERS: dict[str, tuple[str, str]] = {
     "distilled": ("rankwise.rankers.ensembles.distilled", "distilled"),
-    "auto": ("rankwise.model_selection.auto.ranker", "AutoRanker"),
-}
+} | hooks.places("ranker saved as another")
 """Rankers that expressions know and files do not: what they trained is saved."""
 
 
@@ -110,12 +109,7 @@ def installed(name: str) -> None:
         check.installed(module, cls.extra)
 
 
-RECOMMENDERS: dict[str, tuple[str, str]] = {
-    "ease": ("rankwise.wings.recommend.ease", "EASE"),
-    "als": ("rankwise.wings.recommend.als", "ALS"),
-    "knn": ("rankwise.wings.recommend.knn", "ItemKNN"),
-    "popularity": ("rankwise.wings.recommend.popularity", "Popularity"),
-}
+RECOMMENDERS = hooks.places("recommender")
 """Rankers that learn from interactions alone, at once and without an objective."""
 
 

@@ -1,1 +1,8 @@
-"""Evaluations, comparisons and significance tests of scores per query: they know metrics and streams, no rankers."""
+"""Evaluations, comparisons and significance tests of scores per query: they know metrics and streams, no rankers.
+
+The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
+"""
+
+from rankwise.base import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check
-from rankwise._version import __version__
+from rankwise import Ranker, __version__, check
+from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
 from rankwise.base.tables import as_csv
 from rankwise.data.categories import Values
 from rankwise.models import model_card
-from rankwise.rankers import expressions, table
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.sklearn import check_fitted
+from rankwise.rankers import check_fitted, expressions, table
 
 if TYPE_CHECKING:
-    from rankwise.statistics.comparison import Comparison
+    from rankwise import Comparison
 
 _FORBIDDEN = re.compile(r"[^\w.\- /]+_?")
 """Characters that MLflow does not allow in the name of a metric."""
@@ -152,8 +150,7 @@ def _reports(ranker: Any, evaluations: Any, comparison: "Comparison | None", fol
     if comparison is not None:
         yield comparison.to_report(folder / "report.html")
     if (leaderboard := getattr(ranker, "leaderboard_", None)) is not None:
-        from rankwise.wings.lab.report.leaderboard import write_leaderboard
-
+        write_leaderboard = hooks.find("report", "Leaderboard")
         csv = folder / "leaderboard.csv"
         csv.write_text(as_csv(leaderboard.to_frame()), encoding="utf-8")
         yield csv

@@ -418,7 +418,7 @@ def popularity():
 @kind("texts")
 def reranker():
     from rankwise.wings.rerank.data.lists import Lists
-    from tests.rerank import tiny
+    from tests.wings.rerank import tiny
 
     words = tiny.tokenizer(WORDS, max_length=16)
     sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 4}

@@ -12,7 +12,6 @@ from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But, Only
 from rankwise.cli.running import Running
 from rankwise.cli.train import rankers
-from rankwise.evaluation import written_scores
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -122,7 +121,7 @@ def predict(
     """
     running.free(output)
     if output is not None:
-        written_scores.format_of(output)
+        outputs.format_of_scores(output)
     with running.steps(3) as bar:
         bar.step(f"Loading {model}")
         ranker = rw.load(model)

@@ -1,1 +1,8 @@
-"""Everything that opens a file or a URL."""
+"""Everything that opens a file or a URL.
+
+The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
+"""
+
+from rankwise.base import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -1,1 +1,8 @@
-"""Wrappers around any objective."""
+"""Wrappers around any objective, and what a wrapper is made of.
+
+The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
+"""
+
+from rankwise.base import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

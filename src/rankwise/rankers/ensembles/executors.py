@@ -1,7 +1,6 @@
 """Executors of the members of a bag: this process, other processes, or the workers of a Dask cluster."""
 
 import contextlib
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -9,6 +8,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from rankwise import check
+from rankwise.base import hooks
 from rankwise.base.pools import check_portable, processes, without_interrupts
 from rankwise.base.threads import thread_count
 from rankwise.data.dataset import RankingDataset
@@ -62,8 +62,8 @@ def start(
     """Start the members in so many processes, which end with ``stack``: member i in executor i modulo their number."""
     if dask is not None:
         check_portable("the ranker", plans, alone="processes=1")
-        cluster = importlib.import_module("rankwise.wings.cluster.dask.bag")  # a wing, which imports this package
-        return list(cluster.on_cluster(data, plans, measured, stack, dask, threads))
+        on_cluster = hooks.find("executors of members", "dask")
+        return list(on_cluster(data, plans, measured, stack, dask, threads))
     count = min(count, len(plans))
     threads = max(1, thread_count() // count) if threads is None else threads
     if count == 1:

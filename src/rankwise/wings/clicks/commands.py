@@ -1,4 +1,4 @@
-"""The commands ``clicks info``, ``propensities``, ``train`` and ``compare``."""
+"""The commands ``clicks info``, ``propensities``, ``train``, ``compare``, and ``interleave``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,20 +6,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import rankwise as rw
+from rankwise import check
 from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Above, Option, Unset, Within
-from rankwise.cli import arguments, console, outputs
-from rankwise.cli.command import EVALUATE, register_group
-from rankwise.cli.data_options import Reading
-from rankwise.cli.options import But, Only, of
-from rankwise.cli.running import Running
-from rankwise.data.io.file_formats import shown
+from rankwise.cli.wing import (
+    EVALUATE,
+    But,
+    Of,
+    Only,
+    Reading,
+    Running,
+    arguments,
+    console,
+    of,
+    outputs,
+    register,
+    register_group,
+)
+from rankwise.data.io import shown
 from rankwise.evaluation import ranking_names
 
 if TYPE_CHECKING:
     from typer import Typer
 
-    from rankwise.data.dataset import RankingDataset
+    from rankwise import RankingDataset
     from rankwise.wings.clicks.logs.log import Log
 
 _CODES = {"ship": 0, "do not ship": 3, "cannot tell": 4}
@@ -115,7 +125,7 @@ def train(
     """
     running = running.free_model(output)
     untrained = rw.ranker(ranker).set_params(seed=running.seed, threads=running.threads, progress=running.progress)
-    from rankwise.rankers.training.stopping import after
+    from rankwise.rankers.training import after
 
     limit = None if minutes is None else after(minutes)
     clicks, data = _log(log, columns), _features(features, reading, columns)
@@ -203,8 +213,44 @@ def _part(log: "Log", holdout: float, seed: int, *, held_out: bool) -> "Log":
     return part
 
 
+_INTERLEAVED = "A row for each document that was shown, in the order of time: .csv (also .gz and .zst) or .parquet."
+
+
+def interleave(
+    log: Annotated[str, _INTERLEAVED, Option(metavar="LOG")],
+    rankings: Annotated[list[str] | None, "Two TREC runs.", Option(metavar="a=RUN b=RUN")] = None,
+    *,
+    bias: Annotated[
+        Path | None, "With --credit debiased: the position bias that 'rankwise clicks propensities' wrote."
+    ] = None,
+    settings: Annotated[Keywords, Of(lambda: {"": [rw.judging.interleaving]})],
+    plot: arguments.Plot = None,
+    running: Annotated[Running, But("threads", "progress")],
+) -> None:
+    """Find out which of two rankings users prefer, by clicks on interleaved lists, as often as you like to look.
+
+    LOG has columns key, query, document and clicked, and user where users come again. Lists are rebuilt from the key;
+    without runs a column team has a, b or nothing. The 5% of wrong decisions are against no preference at any time,
+    given the past: a drift decides, too, and without the column user so does one visitor of many impressions.
+
+    rankwise interleave log.parquet a=new.run b=old.run --seed 7 --plot preference.png
+    rankwise interleave log.csv a=new.run b=old.run --credit debiased --bias bias.json
+    """
+    running.free(plot, outputs.PICTURES)
+    runs = ranking_names.named(rankings or ())
+    if set(runs) not in (set(), {"a", "b"}):
+        raise check.error("rankings to compare are a=RUN and b=RUN", got=", ".join(runs))
+    curve = None if bias is None else rw.clicks.read_bias(bias)
+    result = rw.judging.interleaving(log, runs.get("a"), runs.get("b"), bias=curve, **settings)
+    if plot is not None:
+        result.plot(plot, force=running.force)
+    names = ("preference", "interval", "e_value", "decided", "dependent", "sentence", "notes")
+    running.show({name: getattr(result, name) for name in names}, ("", result.table()), wrote=(plot,))
+
+
 def add(app: "Typer") -> None:
     """Add the commands of the wing."""
+    register(app, EVALUATE, interleave)
     register_group(
         app, EVALUATE, "clicks", "From a click log to a ranker that may be shipped.", info, propensities, train, compare
     )

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base.arrays import Array, Keywords
 from rankwise.base.sparse import for_library
-from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
-from rankwise.models.forests.lightgbm import lightgbm, threads
+from rankwise.models import lightgbm, threads
 
 _ROUNDS, _PATIENCE = 300, 20
 _SMALL = 20_000  # documents; fewer have small trees

@@ -11,15 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base.arrays import Keywords
-from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import base_score, goal_totals, level_totals
 from rankwise.quality import leakage
-from rankwise.rankers import fit_arguments
-from rankwise.rankers.training import run
-from rankwise.rankers.training.settings import Callback, TrainingData, TrainingSettings
-from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.rankers import TreeRanker, fit_arguments
+from rankwise.rankers.training import Callback, TrainingData, TrainingSettings, run
 from rankwise.wings.cluster.backend import ClusterBackend
 from rankwise.wings.cluster.learner import ClusterLearner, measured
 from rankwise.wings.cluster.network import NETWORKS
@@ -106,7 +103,7 @@ def train(
 
 def _validation(backend: ClusterBackend, valid: Any, columns: Keywords) -> RankingDataset | None:
     if isinstance(valid, str | Path):
-        from rankwise.data.io.tables.parquet import read_parquet
+        from rankwise import read_parquet
 
         return read_parquet(valid, **columns)
     frame = backend.collect(valid)

@@ -17,24 +17,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from rankwise import Objective, RankingDataset, Stream, use_threads
 from rankwise.base.arrays import Array, Floats
-from rankwise.base.stream import Stream
-from rankwise.base.threads import use_threads
-from rankwise.data.dataset import RankingDataset
 from rankwise.language import registry
-from rankwise.metrics.base import weighted_mean
-from rankwise.objectives.base import Objective
-from rankwise.rankers import expressions
-from rankwise.rankers.training.settings import Totals, TrainingData, TrainingSettings
-from rankwise.rankers.training.stopping import NothingLearnedError, NothingLeftToLearn, nothing_learned
-from rankwise.rankers.trees.learner import NewtonStep, TreeLearner, Trees, block_seed, from_start, no_split
+from rankwise.rankers import NewtonStep, TreeLearner, Trees, block_seed, expressions, from_start, no_split
+from rankwise.rankers.training import (
+    NothingLearnedError,
+    NothingLeftToLearn,
+    Totals,
+    TrainingData,
+    TrainingSettings,
+    nothing_learned,
+)
+from rankwise.statistics import weighted_mean
 from rankwise.wings.cluster.backend import lost_worker_error
 from rankwise.wings.cluster.network import Network, connect
 
 if TYPE_CHECKING:
-    from rankwise.models.forests.forest import Forest, ForestByTree
-    from rankwise.rankers.trees.protocol import Growth
-    from rankwise.rankers.trees.ranker import TreeRanker
+    from rankwise.models import Forest, ForestByTree
+    from rankwise.rankers import Growth, TreeRanker
     from rankwise.wings.cluster.partitions import WorkerParts
 
 _one_at_a_time = threading.Lock()

@@ -12,13 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base.arrays import Ids, Keywords
 from rankwise.base.tables import count
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.io import download, remote_files
-from rankwise.data.io.tables import parquet
-from rankwise.models.schema import Schema
+from rankwise.data.io import download, parquet, remote_files
+from rankwise.models import Schema
 from rankwise.wings.cluster.backend import ClusterBackend
 from rankwise.wings.cluster.row_plan import RowPlan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
 

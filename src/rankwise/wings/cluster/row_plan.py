@@ -7,18 +7,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base.arrays import Ids, Keywords, offsets_of
 from rankwise.base.compiling import kernel
 from rankwise.base.stream import hashed_ids
 from rankwise.data import frames
 from rankwise.data.categories import Values, join
 from rankwise.data.columns import taken_by_objectives
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.io import download, remote_files
-from rankwise.data.io.tables.features import category_lists, feature_columns
-from rankwise.data.io.tables.polars import as_polars
-from rankwise.models.schema import Schema
+from rankwise.data.io import as_polars, category_lists, download, feature_columns, remote_files
+from rankwise.models import Schema
 
 _MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd: no two numbers become the same
 

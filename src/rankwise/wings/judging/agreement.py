@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 from rankwise import check, moved
 from rankwise.base import tables
 from rankwise.base.arrays import Array
-from rankwise.evaluation import trec
-from rankwise.evaluation.systems import Run
+from rankwise.evaluation import Run, trec
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as metric_of
 from rankwise.metrics.base import require_scored, weighted_mean
-from rankwise.statistics.figures.drawing import BLUE, canvas
-from rankwise.statistics.result import Result
-from rankwise.statistics.significance import FEWEST, TTest, holm, t_test
+from rankwise.statistics import BLUE, FEWEST, Result, TTest, canvas, holm, t_test
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

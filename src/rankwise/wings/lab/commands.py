@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from rankwise import check
 from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.cli import console, inputs
-from rankwise.cli.command import BEGIN, EXPERIMENTS, register
-from rankwise.cli.data_options import Reading
-from rankwise.cli.options import But, Only, of
-from rankwise.cli.running import Running
+from rankwise.cli.wing import BEGIN, EXPERIMENTS, But, Only, Reading, Running, console, inputs, of, register
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -82,7 +78,7 @@ def report(
     rankwise report results/2021-table1-quick
     rankwise report results/2021-table1 --output report --force
     """
-    from rankwise.model_selection.result import Tuning
+    from rankwise.model_selection import Tuning
     from rankwise.wings.lab.experiments.results import Results
     from rankwise.wings.lab.report.write import FILES, check_report_target, write_report
 

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from rankwise import Stream
 from rankwise.base.arrays import Array, Column, Ids, read_only
 from rankwise.base.compiling import FUSED, kernel
 from rankwise.base.sparse import Matrix
-from rankwise.base.stream import Stream
 from rankwise.base.threads import over_queries
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, AtLeast, Option, assign

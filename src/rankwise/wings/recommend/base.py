@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Never, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check, moved
+from rankwise import Ranker, RankingDataset, check, moved, use_threads
 from rankwise.base.arrays import Array, Column, Ids, Json
-from rankwise.base.threads import thread_count, use_threads
+from rankwise.base.threads import thread_count
 from rankwise.check.parameters import OneOf, check_declared
-from rankwise.data.dataset import RankingDataset
-from rankwise.models import model_card
-from rankwise.models.schema import Schema
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.sklearn import check_fitted, reject
+from rankwise.models import Schema, model_card
+from rankwise.rankers import check_fitted, reject
 from rankwise.wings.recommend.data.interactions import Interactions
 from rankwise.wings.recommend.factors import FactorsModel, write_vectors
 from rankwise.wings.recommend.model import UNKNOWN, Liked, RecommenderModel, best, in_order

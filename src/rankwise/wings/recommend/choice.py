@@ -7,17 +7,14 @@ from typing import Any, cast
 
 import polars as pl
 
-from rankwise import check
+from rankwise import Comparison, Evaluation, check, compare
 from rankwise.base import tables
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.tables import Table
-from rankwise.evaluation.compare import compare
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.rankers.table import recommender_class
-from rankwise.statistics.comparison import Comparison
-from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.result import Result
+from rankwise.rankers import recommender_class
+from rankwise.statistics import Result
 from rankwise.wings.recommend.base import RecommenderMixin
 from rankwise.wings.recommend.data.interactions import Interactions
 from rankwise.wings.recommend.evaluation import evaluate_interactions

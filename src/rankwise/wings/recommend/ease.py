@@ -12,7 +12,7 @@ from rankwise.base.arrays import Array, Column, Floats
 from rankwise.base.sparse import Matrix
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, assign
-from rankwise.models.storage import InvalidModelError, rejecting
+from rankwise.models import InvalidModelError, rejecting
 from rankwise.rankers.training import parameters as training
 from rankwise.wings.recommend.base import Recommender, Unknown
 from rankwise.wings.recommend.data.holdout import ratings_of

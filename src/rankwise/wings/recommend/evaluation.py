@@ -7,16 +7,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, moved
+from rankwise import Evaluation, RankingDataset, check, evaluate, moved
 from rankwise.base.arrays import Ids, Keywords, index_of, offsets_of, row_blocks
 from rankwise.base.tables import count
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluate import evaluate
-from rankwise.evaluation.systems import Predictor
+from rankwise.evaluation import Predictor
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.judgements import digests
+from rankwise.statistics import digests
 from rankwise.wings.recommend.data.holdout import ratings_of
 from rankwise.wings.recommend.data.interactions import Interactions
 

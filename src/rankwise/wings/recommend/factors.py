@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import Objective, Stream, check
 from rankwise.base import files
 from rankwise.base.arrays import Array, Column, Floats, Ids, Json, Offsets
 from rankwise.base.compiling import FUSED, kernel
-from rankwise.base.stream import Stream
 from rankwise.base.threads import over_queries
-from rankwise.models.schema import Schema
-from rankwise.objectives.base import Objective
+from rankwise.models import Schema
 from rankwise.wings.recommend.model import Liked, RecommenderModel
 from rankwise.wings.recommend.verify import FACTORS, Kinds
 

@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from rankwise import check
+from rankwise import Comparison, Evaluation, check, load
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.tables import Table
 from rankwise.check.parameters import AtLeast, OneOf, Option, Within
-from rankwise.rankers.table import load
-from rankwise.statistics.comparison import Comparison
-from rankwise.statistics.evaluation import Evaluation
 from rankwise.wings.recommend.base import RecommenderMixin
 from rankwise.wings.recommend.choice import (
     AUTO,

@@ -14,9 +14,7 @@ from rankwise.base.compiling import kernel
 from rankwise.base.sparse import Matrix
 from rankwise.base.threads import over_queries
 from rankwise.metrics.sorting import ROW, ranking, scratch_for
-from rankwise.models import storage
-from rankwise.models.model import Model
-from rankwise.models.schema import Schema
+from rankwise.models import Model, Schema, storage
 from rankwise.wings.recommend.data.holdout import count_flags, ratings_of
 from rankwise.wings.recommend.data.interactions import Interactions
 from rankwise.wings.recommend.verify import Kinds, verify

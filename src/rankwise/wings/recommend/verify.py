@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rankwise.base.arrays import Column, Ids
-from rankwise.models.storage import InvalidModelError, rejecting
+from rankwise.models import InvalidModelError, rejecting
 
 Kinds = Mapping[str, tuple[str, tuple[tuple[str, ...], ...]]]
 """Name -> (dtype, the shapes that it may have, in letters: n users, m items, any other letter one size of its own)."""

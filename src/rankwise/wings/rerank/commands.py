@@ -6,12 +6,21 @@ import rankwise as rw
 from rankwise import check
 from rankwise.base.arrays import Json, Keywords
 from rankwise.check.parameters import Option, Unset, declared
-from rankwise.cli import arguments, console, inputs, outputs
-from rankwise.cli.command import TRAIN, register_group
-from rankwise.cli.options import RUNNING, But, Only, of
-from rankwise.cli.running import Running
-from rankwise.evaluation import ranking_names, written_scores
-from rankwise.statistics.frames import stacked
+from rankwise.cli.wing import (
+    RUNNING,
+    TRAIN,
+    But,
+    Only,
+    Running,
+    arguments,
+    console,
+    inputs,
+    of,
+    outputs,
+    register_group,
+)
+from rankwise.evaluation import ranking_names
+from rankwise.statistics import stacked
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -63,7 +72,7 @@ def train(
     _installed()
     running = running.free_model(output, resume=resume)
     if "checkpoint" in settings:
-        from rankwise.rankers.training.resume import check_checkpoint_target
+        from rankwise.rankers.training import check_checkpoint_target
 
         check_checkpoint_target(settings["checkpoint"], resume=resume)
     inputs.readable(objective, settings.get("metrics", ()))
@@ -116,7 +125,7 @@ def score(
 
     running.free(output)
     if output is not None:
-        written_scores.format_of(output)
+        outputs.format_of_scores(output)
     with running.steps(3) as bar:
         bar.step(f"Reading {data}")
         lists = read_lists(data, to_score=True, **texts)

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
-from rankwise import check
-from rankwise.base.stream import Stream
+from rankwise import Stream, check
 from rankwise.base.threads import openmp
-from rankwise.models.nets.state import one_thread, own_randomness, seed_torch, usable_device
-from rankwise.models.storage import rejecting
-from rankwise.rankers.nets.processes import seed_of
+from rankwise.models import one_thread, own_randomness, rejecting, seed_torch, usable_device
+from rankwise.rankers import seed_of
 from rankwise.wings.rerank.batches import Features
 from rankwise.wings.rerank.sizes import SizeLimits, config_entries
 

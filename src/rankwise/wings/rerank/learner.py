@@ -15,21 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rankwise import Stream
+from rankwise import objective as find_objective
 from rankwise.base.arrays import Array
-from rankwise.base.stream import Stream
-from rankwise.models.nets import weights
-from rankwise.models.nets.model import MODEL
-from rankwise.models.nets.state import own_randomness, seed_torch, torch_threads, usable_device
-from rankwise.models.nets.weights import Weights
-from rankwise.objectives.table import objective as find_objective
+from rankwise.models import MODEL, Weights, own_randomness, seed_torch, torch_threads, usable_device, weights
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers import fit_arguments
-from rankwise.rankers.nets.batches import Batching, BatchPart
-from rankwise.rankers.nets.learner import TRAINING
-from rankwise.rankers.nets.processes import Processes, seed_of
-from rankwise.rankers.training import stopping
-from rankwise.rankers.training.loop import Learner, State
-from rankwise.rankers.training.stopping import NothingLeftToLearn
+from rankwise.rankers import TRAINING, Batching, BatchPart, Processes, fit_arguments, seed_of
+from rankwise.rankers.training import Learner, NothingLeftToLearn, State, stopping
 from rankwise.wings.rerank.batches import MiniBatches, MiniBatchSize, prefetch
 from rankwise.wings.rerank.data.lists import Lists
 from rankwise.wings.rerank.encoders import CrossEncoder, Pair, module_of, open_model

@@ -9,11 +9,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from rankwise import check
+from rankwise import Objective, Stream, check
 from rankwise.base.arrays import offsets_of
-from rankwise.base.stream import Stream
 from rankwise.objectives.autograd import TensorLike, as_array
-from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.torch import TorchLoss
 from rankwise.wings.rerank.batches import MiniBatches, MiniBatchSize, PairInputs, device_of, mini_batches

@@ -3,15 +3,12 @@
 import json
 from typing import Any
 
-from rankwise import check
-from rankwise._version import __version__
+from rankwise import Objective, __version__, check
+from rankwise import objective as find_objective
 from rankwise.base import tables
 from rankwise.base.arrays import Json
-from rankwise.models import storage
-from rankwise.models.model_card import code, evaluated, join_sections, line, section
-from rankwise.objectives.base import Objective
+from rankwise.models import code, evaluated, join_sections, line, section, storage
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.objectives.table import objective as find_objective
 
 TAGS = ("sentence-transformers", "cross-encoder", "reranker", "rankwise")
 VALIDATION = "validation"

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 
-from rankwise import check, moved
+from rankwise import Evaluation, RankingDataset, check, evaluate, moved
 from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, Within, check_declared
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import MetricLike
 from rankwise.models import storage
-from rankwise.rankers.expressions import objective_expression
+from rankwise.rankers import objective_expression
 from rankwise.rankers.training import parameters as common
-from rankwise.statistics.evaluation import Evaluation
 from rankwise.wings.rerank import encoders, training
 from rankwise.wings.rerank.encoders import CrossEncoder, Pair
 from rankwise.wings.rerank.learner import BF16

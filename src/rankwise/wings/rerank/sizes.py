@@ -14,7 +14,7 @@ from safetensors import safe_open
 from torch.nn.modules import module as modules
 
 from rankwise import check
-from rankwise.models.storage import InvalidModelError, rejecting
+from rankwise.models import InvalidModelError, rejecting
 
 # Names of numbers in a configuration that count layers, heads, experts or labels.
 _COUNTS = re.compile(r"layer|block|expert|stage|depth|group|head|label")

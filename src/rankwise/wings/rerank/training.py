@@ -8,25 +8,30 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from rankwise import check
+from rankwise import Evaluation, RankingDataset, check, evaluate, use_threads
+from rankwise import objective as find_objective
 from rankwise.base.arrays import Array, Json
-from rankwise.base.threads import thread_count, use_threads
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluate import evaluate
+from rankwise.base.threads import thread_count
 from rankwise.language import user_code
 from rankwise.metrics import metrics as find_metrics
 from rankwise.metrics import metrics_for
-from rankwise.models.nets.state import torch_threads
-from rankwise.objectives.table import objective as find_objective
-from rankwise.rankers.expressions import objective_expression
-from rankwise.rankers.training import run
-from rankwise.rankers.training.loop import History, Loop, State
-from rankwise.rankers.training.progress import ProgressBar
-from rankwise.rankers.training.resume import Checkpoint, fingerprint
-from rankwise.rankers.training.run import Session
-from rankwise.rankers.training.settings import FREE, Callback, TrainingSettings
-from rankwise.rankers.training.validation import EvalMetrics, EvalSet
-from rankwise.statistics.evaluation import Evaluation
+from rankwise.models import torch_threads
+from rankwise.rankers import objective_expression
+from rankwise.rankers.training import (
+    FREE,
+    Callback,
+    Checkpoint,
+    EvalMetrics,
+    EvalSet,
+    History,
+    Loop,
+    ProgressBar,
+    Session,
+    State,
+    TrainingSettings,
+    fingerprint,
+    run,
+)
 from rankwise.wings.rerank import encoders
 from rankwise.wings.rerank.batches import MiniBatchSize
 from rankwise.wings.rerank.data.lists import Lists, with_texts

@@ -8,10 +8,7 @@ import rankwise as rw
 from rankwise import check
 from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option, Unset, Within
-from rankwise.cli import console
-from rankwise.cli.command import TRAIN, register
-from rankwise.cli.data_options import Reading
-from rankwise.cli.options import Only, of
+from rankwise.cli.wing import TRAIN, Only, Reading, console, of, register
 from rankwise.evaluation import ranking_names
 
 if TYPE_CHECKING:
@@ -66,7 +63,7 @@ def serve(
     rankwise serve old=models/1 new=models/2 --production old --examples test.txt
     rankwise serve model --host 0.0.0.0 --port 80 --workers 4
     """
-    from rankwise.evaluation.score_files import columns_to_rank
+    from rankwise.evaluation import columns_to_rank
     from rankwise.wings.serve import request_parsing, server
     from rankwise.wings.serve.feature_log import FeatureLog
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from rankwise import check
 from rankwise.base.arrays import Json
-from rankwise.models.schema import Schema
-from rankwise.quality.feature_log import SUFFIXES
+from rankwise.models import Schema
+from rankwise.quality import SUFFIXES
 from rankwise.wings.serve.request_parsing import RequestedQuery
 
 try:

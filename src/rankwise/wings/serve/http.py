@@ -26,13 +26,11 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rankwise import check
+from rankwise import Ranker, check, explain
+from rankwise.base import pages
 from rankwise.base.arrays import Json
 from rankwise.base.threads import thread_count
-from rankwise.evaluation.explain.explanation import explain
-from rankwise.models.schema import Schema
-from rankwise.rankers.base import Ranker
-from rankwise.wings.lab.report import html
+from rankwise.models import Schema
 from rankwise.wings.serve import openapi
 from rankwise.wings.serve.feature_log import FeatureLog
 from rankwise.wings.serve.prometheus import PrometheusMetrics
@@ -370,9 +368,9 @@ def _page() -> tuple[str, str]:
     """Return the page at ``/`` and its content security policy: its own script, and requests to this service."""
     markup = resources.files("rankwise.wings.serve").joinpath("page.html").read_text(encoding="utf-8")
     script = resources.files("rankwise.wings.serve").joinpath("page.js").read_text(encoding="utf-8")
-    script = '(() => {\n"use strict";\n' + html.file("words.js") + script + "})();\n"
+    script = '(() => {\n"use strict";\n' + pages.shared("words.js") + script + "})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
     policy += "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    page = Template(markup).substitute(style=html.file("page.css"), script=script)
+    page = Template(markup).substitute(style=pages.shared("page.css"), script=script)
     return page, policy

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable
 
-from rankwise._version import __version__
+from rankwise import __version__
 from rankwise.base.arrays import Json
-from rankwise.models.schema import Schema
+from rankwise.models import Schema
 from rankwise.wings.serve.request_parsing import RequestLimits
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")

@@ -14,13 +14,12 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import orjson
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base.arrays import Floats, Json
 from rankwise.check.parameters import AtLeast, Option
+from rankwise.data import to_frame
 from rankwise.data.categories import is_numeric
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.frames import to_frame
-from rankwise.models.schema import Schema
+from rankwise.models import Schema
 
 _KEYS = ("documents", "features", "rows", "id", "ids", "labels")
 _NUMBERS = {float, int, bool, type(None)}

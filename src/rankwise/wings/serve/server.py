@@ -21,11 +21,9 @@ from typing import Annotated, Any
 
 import uvicorn
 
-from rankwise import check
+from rankwise import Ranker, check, load
 from rankwise.base.arrays import Json, Keywords
 from rankwise.check.parameters import AtLeast, OneOf
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.table import load
 from rankwise.wings.serve.feature_log import FeatureLog
 from rankwise.wings.serve.http import ServedModel, Service, log
 from rankwise.wings.serve.request_parsing import RequestLimits

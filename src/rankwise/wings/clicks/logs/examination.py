@@ -10,9 +10,7 @@ from scipy import special
 
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json
-from rankwise.statistics.diagnostics import Findings
-from rankwise.statistics.figures.drawing import COLOURS, DASHES, canvas, light_grid
-from rankwise.statistics.result import Result
+from rankwise.statistics import COLOURS, DASHES, Findings, Result, canvas, light_grid
 from rankwise.wings.clicks.logs import findings
 from rankwise.wings.clicks.logs.findings import LogFinding
 from rankwise.wings.clicks.logs.position_pairs import Exchanges

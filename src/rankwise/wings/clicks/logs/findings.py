@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rankwise.base import tables
 from rankwise.base.arrays import Array
-from rankwise.statistics.diagnostics import Diagnostic
+from rankwise.statistics import Diagnostic
 from rankwise.wings.clicks.logs.position_pairs import Exchanges, Gap
 from rankwise.wings.clicks.logs.robots import robots
 

@@ -10,12 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base import threads
 from rankwise.base.arrays import Array, Column, Keywords, Offsets, read_only
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.io.tables import Table
-from rankwise.data.io.tables.polars import as_polars
+from rankwise.data.io import Table, as_polars
 from rankwise.wings.clicks.logs.days import Days as Days
 from rankwise.wings.clicks.logs.examination import Examination, examine
 from rankwise.wings.clicks.logs.robots import robots

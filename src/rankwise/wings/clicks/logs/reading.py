@@ -14,10 +14,7 @@ import numpy as np
 import polars as pl
 
 from rankwise import check
-from rankwise.data.io import file_formats
-from rankwise.data.io.tables import Table, parquet
-from rankwise.data.io.tables.csv import read_table
-from rankwise.data.io.tables.polars import as_polars
+from rankwise.data.io import Table, as_polars, file_formats, parquet, read_table
 from rankwise.wings.clicks.logs.days import day
 from rankwise.wings.clicks.logs.log import Log
 

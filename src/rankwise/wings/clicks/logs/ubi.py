@@ -15,7 +15,7 @@ import polars as pl
 from rankwise import check
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.tables import count
-from rankwise.data.io.file_formats import read_lines, without_repeats
+from rankwise.data.io import read_lines, without_repeats
 from rankwise.wings.clicks.logs.days import day, instant
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.logs.reading import LAST_POSITION, LogRows, add_up, left_out, naming_files

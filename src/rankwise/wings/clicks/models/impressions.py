@@ -7,13 +7,12 @@ from typing import Annotated, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, moved
+from rankwise import RankingDataset, check, moved
 from rankwise.base.arrays import offsets_of
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.data import columns
 from rankwise.data.arguments import NamedColumns
-from rankwise.data.dataset import RankingDataset
 from rankwise.wings.clicks.models.users import Shown, UserOptions, Users, named_rankers, show
 
 

@@ -11,7 +11,7 @@ from rankwise.base import threads
 from rankwise.base.arrays import Array, Column, Offsets
 from rankwise.base.compiling import kernel
 from rankwise.base.tables import Table, count, number, spans
-from rankwise.statistics.result import Result
+from rankwise.statistics import Result
 from rankwise.wings.clicks.logs.log import Log, Sessions, named_pairs
 
 NAMES = {

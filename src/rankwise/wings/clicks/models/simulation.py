@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from rankwise import check, moved
+from rankwise import RankingDataset, check, moved
 from rankwise.base import threads
 from rankwise.base.arrays import Column, Keywords, offsets_of, read_only
-from rankwise.data.dataset import RankingDataset
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.models.users import Shown, UserOptions, named_rankers, show
 from rankwise.wings.clicks.models.users import Users as Users

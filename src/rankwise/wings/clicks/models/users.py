@@ -7,14 +7,13 @@ from typing import Annotated, ClassVar, Protocol, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base import threads
 from rankwise.base.arrays import Array, offsets_of, read_only
 from rankwise.base.compiling import kernel
 from rankwise.base.stream import uniform, uniform_pair
 from rankwise.check.docstrings import PlainSignature
 from rankwise.check.parameters import Option
-from rankwise.data.dataset import RankingDataset
 from rankwise.wings.clicks.logs.sessions import Sessions
 
 CLICK_PROBABILITIES = (0.05, 0.3, 0.5, 0.7, 0.95)

@@ -8,13 +8,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from rankwise import check
+from rankwise import Ranker, RankingDataset, check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, comparable
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.systems import Scored
-from rankwise.rankers.base import Ranker
-from rankwise.statistics.significance import FEWEST, TTest
+from rankwise.evaluation import Scored
+from rankwise.statistics import FEWEST, TTest
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.off_policy.estimators import Estimated, LogCandidates, RankRange
 from rankwise.wings.clicks.off_policy.log_rows import LoggedRows, require_lists_without_gaps

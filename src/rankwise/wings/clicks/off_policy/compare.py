@@ -11,19 +11,15 @@ from typing import Annotated, cast
 import numpy as np
 import polars as pl
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Column, Keywords, Offsets, index_of, offsets_of, rows_of
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option, Unset, Within
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.io import file_formats
-from rankwise.data.io.tables import Table
-from rankwise.data.io.tables.polars import as_polars
-from rankwise.evaluation import trec
-from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.rankers.ensembles.blend_weights import score_deviation
-from rankwise.statistics.significance import TTest, t_test
+from rankwise.data.io import Table, as_polars, file_formats
+from rankwise.evaluation import Scored, scores_of, trec
+from rankwise.rankers import score_deviation
+from rankwise.statistics import TTest, t_test
 from rankwise.wings.clicks.logs.log import Log, named_pairs
 from rankwise.wings.clicks.logs.reading import open_log
 from rankwise.wings.clicks.off_policy import estimators

@@ -11,9 +11,7 @@ import polars as pl
 from rankwise import moved
 from rankwise.base import tables
 from rankwise.base.arrays import Json
-from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas
-from rankwise.statistics.result import Result
-from rankwise.statistics.significance import times_as_many
+from rankwise.statistics import BLUE, GREY, VERMILLION, Result, canvas, times_as_many
 from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.estimators import Estimated
 from rankwise.wings.clicks.positions.check import BiasCheck

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base.arrays import Array, offsets_of, read_only
 from rankwise.base.compiling import kernel
 from rankwise.base.threads import over_queries
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.objectives.noise import sample_rankings
+from rankwise.evaluation import Scored, scores_of
+from rankwise.objectives import sample_rankings
 from rankwise.wings.clicks.logs.log import Log
 
 Policy = ArrayLike | Mapping[str, Scored]

@@ -9,16 +9,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, Stream, check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Keywords, comparable, index_of, read_only, rows_of
-from rankwise.base.stream import Stream
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.io.tables import Table
-from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.statistics.result import Result
+from rankwise.data.io import Table
+from rankwise.evaluation import Scored, scores_of
+from rankwise.statistics import Result
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
 from rankwise.wings.clicks.positions.bias import Bias

@@ -18,8 +18,9 @@ from scipy.optimize import minimize
 from scipy.special import xlog1py, xlogy
 from scipy.stats import poisson
 
+from rankwise import Stream
 from rankwise.base.arrays import Array
-from rankwise.base.stream import Stream, hashed_ids
+from rankwise.base.stream import hashed_ids
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.logs.position_pairs import Gap, gap_of
 

@@ -12,8 +12,7 @@ from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json, Keywords, read_only
 from rankwise.language import settings_files
-from rankwise.statistics.figures.drawing import BLUE, COLOURS, DASHES, GREY, VERMILLION, canvas
-from rankwise.statistics.result import Result, plain
+from rankwise.statistics import BLUE, COLOURS, DASHES, GREY, VERMILLION, Result, canvas, plain
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.positions.check import BiasCheck, check_bias
 

@@ -11,9 +11,7 @@ from scipy.stats import norm
 from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Keywords
-from rankwise.statistics.figures.drawing import COLOURS, GREY, canvas
-from rankwise.statistics.result import Result
-from rankwise.statistics.significance import RESAMPLED
+from rankwise.statistics import COLOURS, GREY, RESAMPLED, Result, canvas
 from rankwise.wings.clicks.logs.log import KEYS, Log
 from rankwise.wings.clicks.positions.allpairs import Numbers, sums_by
 from rankwise.wings.clicks.positions.confounding import confounding, items_by_period

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from rankwise import Stream
 from rankwise.base import tables
 from rankwise.base.arrays import Array
-from rankwise.base.stream import Stream
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.positions.allpairs import Numbers, PositionSwaps, sums_by
 

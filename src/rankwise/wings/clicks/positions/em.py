@@ -18,11 +18,9 @@ from scipy import sparse
 from scipy.optimize import minimize, root
 from scipy.special import expit, logit, xlog1py, xlogy
 
-from rankwise import check
+from rankwise import RankingDataset, Stream, check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Keywords
-from rankwise.base.stream import Stream
-from rankwise.data.dataset import RankingDataset
 from rankwise.wings.clicks import regression
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.positions.allpairs import LBFGS, PositionCounts, groups_of, poisson_counts, sums_by

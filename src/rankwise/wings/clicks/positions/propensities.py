@@ -5,15 +5,13 @@ from typing import Annotated, Any
 import numpy as np
 from scipy.stats import t as student
 
-from rankwise import check, moved
+from rankwise import RankingDataset, Stream, check, moved
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Keywords, read_only
-from rankwise.base.stream import Stream
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.io.tables import Table
-from rankwise.statistics.significance import RESAMPLED
+from rankwise.data.io import Table
+from rankwise.statistics import RESAMPLED
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.logs.position_pairs import Gap
 from rankwise.wings.clicks.positions import em

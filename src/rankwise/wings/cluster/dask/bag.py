@@ -5,10 +5,9 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rankwise import check
-from rankwise.data.dataset import RankingDataset
+from rankwise import RankingDataset, check
 from rankwise.language import registry
-from rankwise.rankers.ensembles.members import MemberPlan, Members
+from rankwise.rankers import MemberPlan, Members
 from rankwise.wings.cluster.backend import lost_worker_error
 from rankwise.wings.cluster.dask.workers import Liveness
 

@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures import wait as wait_for
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -281,3 +281,11 @@ def _started(function: Callable[..., Any], *arguments: object, **options: Any) -
 
     threading.Thread(target=run, name="rankwise-cluster", daemon=True).start()
     return done
+
+
+@contextlib.contextmanager
+def executor(address: str) -> Iterator[Executor]:
+    """Yield the workers of a cluster as an executor."""
+    distributed: Any = check.optional("distributed", "dask")
+    with distributed.Client(address) as client, client.get_executor(pure=False) as pool:
+        yield pool

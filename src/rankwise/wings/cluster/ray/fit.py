@@ -3,7 +3,7 @@
 from typing import Any
 
 from rankwise import check, moved
-from rankwise.rankers.training.settings import Callback
+from rankwise.rankers.training import Callback
 from rankwise.wings.cluster.fit import Tree, check_ranker, train
 from rankwise.wings.cluster.ray.actors import Actors, arrow_tables
 

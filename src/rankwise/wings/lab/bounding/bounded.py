@@ -7,18 +7,12 @@ from typing import Annotated, Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import Objective, Stream, check
 from rankwise.base.arrays import Array, Offsets
-from rankwise.base.stream import Stream
 from rankwise.check.parameters import Above, AtLeast, OneOf, check_declared
 from rankwise.metrics.orderings import Orderings
-from rankwise.objectives.base import Objective
-from rankwise.objectives.prepared import Prepared, checked_lists, mapped
-from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
-from rankwise.objectives.wrappers.base import Wrapper
-from rankwise.objectives.wrappers.goal import on
-from rankwise.objectives.wrappers.stochastic import stochastic
-from rankwise.objectives.wrappers.weighted import weighted
+from rankwise.objectives import Derivatives, Prepared, on, stochastic, weighted
+from rankwise.objectives.wrappers import RaggedLists, Values, Wrapper, checked_lists, mapped
 from rankwise.wings.lab.bounding.bounds import BoundMaps, BoundRule, bounds
 
 _METHODS = ("min_max", "expectation", "expectation_max", "distribution")

@@ -10,8 +10,7 @@ from rankwise.base.arrays import Array, offsets_of, read_only
 from rankwise.base.compiling import REORDERED, kernel
 from rankwise.base.threads import over_queries
 from rankwise.metrics.orderings import DISCORDANCE, LINEAR, Orderings
-from rankwise.objectives.fastmath import sigmoid
-from rankwise.objectives.prepared import PerQuery
+from rankwise.objectives.wrappers import PerQuery, sigmoid
 from rankwise.wings.lab.bounding.distributions import Distribution, distribution, quantiles
 
 SATURATED = 40.0

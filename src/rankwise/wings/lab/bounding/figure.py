@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rankwise import objective
 from rankwise.base.arrays import Array, Json
 from rankwise.metrics.orderings import LINEAR, Orderings
-from rankwise.objectives.table import objective
 from rankwise.wings.lab.bounding.bounded import bounded, metric_orderings
 from rankwise.wings.lab.bounding.distributions import Distribution, distribution
 from rankwise.wings.lab.report import figure_style

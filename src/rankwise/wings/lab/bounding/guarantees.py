@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.base.arrays import Array
-from rankwise.objectives.prepared import checked_lists
-from rankwise.objectives.softmax.objectives import XENDCG, SoftmaxCE
+from rankwise.objectives import XENDCG, SoftmaxCE
+from rankwise.objectives.wrappers import checked_lists
 
 
 class Guarantee(NamedTuple):

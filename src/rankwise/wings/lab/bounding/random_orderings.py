@@ -10,9 +10,10 @@ import math
 
 import numpy as np
 
+from rankwise import Stream
 from rankwise.base.arrays import Array, Offsets
 from rankwise.base.compiling import kernel
-from rankwise.base.stream import Stream, philox_word, split_mix
+from rankwise.base.stream import philox_word, split_mix
 from rankwise.base.threads import Kernel, over_queries
 
 _BLOCK = 256  # orderings from one seed; a thread draws whole blocks, so that the number of threads has no effect

@@ -9,25 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rankwise as rw
-from rankwise import check
-from rankwise._version import __version__
+from rankwise import RankingDataset, __version__, check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.base.files import check_writable_folder, replacing
-from rankwise.data.dataset import RankingDataset
 from rankwise.models import storage
-from rankwise.statistics.figures.comparisons import draw_means
-from rankwise.statistics.figures.drawing import BLUE, COLOURS, GREY, figure
-from rankwise.statistics.result import Result
-from rankwise.statistics.significance import alpha
-from rankwise.statistics.verdict import Finding
+from rankwise.statistics import BLUE, COLOURS, GREY, Finding, Result, alpha, draw_means, figure
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.model_selection.auto.leaderboard import Leaderboard
-    from rankwise.statistics.comparison import Comparison
-    from rankwise.statistics.evaluation import Evaluation
+    from rankwise import Comparison, Evaluation
+    from rankwise.model_selection import Leaderboard
     from rankwise.wings.lab.experiments.results import Results
 
 METRICS, HEADLINE = ("ndcg@5", "ndcg@10", "ap", "rr"), "ndcg@10"
@@ -199,7 +192,7 @@ def demonstrate(
     """
     folder = _prepare(Path(folder), force)
     progress("Making data")
-    from rankwise.model_selection.auto.portfolio import installed_ones
+    from rankwise.model_selection import installed_ones
     from rankwise.wings.lab.report.write import write_report
 
     data = rw.synthetic(queries or QUERIES, FEATURES, n_docs=DOCUMENTS, seed=SEED)
@@ -246,7 +239,7 @@ def demonstrate(
 
 def _baselines(train: RankingDataset, test: RankingDataset) -> dict[str, Array]:
     """Score the test part by ridge regression, and by the one feature that ranks the training part best."""
-    from rankwise.rankers.ensembles.feature import FeatureRanker
+    from rankwise.rankers import FeatureRanker
 
     mean, spread = np.nanmean(train.features, axis=0), np.nanstd(train.features, axis=0)
     design, test_design = (
@@ -286,8 +279,8 @@ def _write_results(result: Demonstration) -> None:
     """Write data, values per query, pictures, JSON and the page in Markdown."""
     import polars as pl
 
-    from rankwise.data.io.reading import write_data
-    from rankwise.statistics.figures.curves import plot_curves
+    from rankwise import write_data
+    from rankwise.statistics import plot_curves
     from rankwise.wings.lab.report.comparison import only
 
     folder, (best, *behind) = result.folder, result.verdict.ranked

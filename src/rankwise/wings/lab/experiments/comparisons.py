@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rankwise import Evaluation, compare
 from rankwise.base import tables
 from rankwise.base.arrays import Keywords
-from rankwise.evaluation.compare import compare
-from rankwise.statistics.evaluation import Evaluation
 from rankwise.wings.lab.experiments.running.protocols import POOLED
 from rankwise.wings.lab.experiments.schema import KEY
 
 if TYPE_CHECKING:
-    from rankwise.statistics.comparison import Comparison
+    from rankwise import Comparison
     from rankwise.wings.lab.experiments.results import Results
 
 Place = tuple[str, float]

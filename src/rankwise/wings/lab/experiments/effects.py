@@ -16,8 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.base.arrays import Keywords
-from rankwise.statistics.significance import TTest, holm, interval_of_same, t_test
-from rankwise.statistics.titles import bounds_of
+from rankwise.statistics import TTest, bounds_of, holm, interval_of_same, t_test
 from rankwise.wings.lab.experiments.running.protocols import FOLDS, POOLED
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import polars as pl
 from rankwise import check
 from rankwise.base.arrays import Json
 from rankwise.base.tables import Table
-from rankwise.statistics.result import Result
+from rankwise.statistics import Result
 from rankwise.wings.lab.experiments import archive, summary
 from rankwise.wings.lab.experiments.running.store import Store
 from rankwise.wings.lab.experiments.schema import (

@@ -13,13 +13,11 @@ from rankwise import check
 from rankwise.base.arrays import Json, Keywords
 from rankwise.check.docstrings import PlainSignature
 from rankwise.check.parameters import AtLeast, OneOf, Within, declared
-from rankwise.language import settings_files, user_code
-from rankwise.language.settings_files import SettingsFile
+from rankwise.language import SettingsFile, settings_files, user_code
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.model_selection.spaces import SPACES
-from rankwise.rankers import table
-from rankwise.rankers.expressions import RankerExpression
+from rankwise.model_selection import SPACES
+from rankwise.rankers import RankerExpression, table
 from rankwise.wings.lab.experiments.running.protocols import PROTOCOLS, TREATMENTS
 from rankwise.wings.lab.experiments.spec_types import checked, method
 

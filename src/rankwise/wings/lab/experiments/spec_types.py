@@ -7,8 +7,7 @@ from rankwise import check
 from rankwise.check.parameters import Parameter
 from rankwise.language import settings_files
 from rankwise.metrics import expression, metric
-from rankwise.rankers import expressions, table
-from rankwise.rankers.expressions import RankerExpression
+from rankwise.rankers import RankerExpression, expressions, table
 
 CURVES = ("train", "valid", "test", "bound")
 _CHECKS: dict[str, Callable[[Any], Any]] = {

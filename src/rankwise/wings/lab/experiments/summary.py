@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from rankwise.base import tables
 from rankwise.base.arrays import Json
-from rankwise.statistics import significance
-from rankwise.statistics.titles import bounds_of
+from rankwise.statistics import bounds_of, significance
 from rankwise.wings.lab.experiments.comparisons import alpha, comparison, data_levels, letters_of, measured
 from rankwise.wings.lab.experiments.verdicts import MARGIN, Verdict, verdicts
 
 if TYPE_CHECKING:
-    from rankwise.statistics.comparison import Comparison
+    from rankwise import Comparison
     from rankwise.wings.lab.experiments.results import Results
 
 LEVELS = {

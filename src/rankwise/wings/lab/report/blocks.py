@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rankwise.base.files import replacing
 from rankwise.base.tables import as_csv
-from rankwise.statistics.figures.drawing import figure
+from rankwise.statistics import figure
 
 if TYPE_CHECKING:
     import polars as pl

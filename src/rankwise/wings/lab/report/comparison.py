@@ -5,20 +5,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rankwise._version import __version__
+from rankwise import Comparison, __version__
 from rankwise.base import tables
 from rankwise.base.files import replacing
-from rankwise.statistics.comparison import Comparison, Pair
-from rankwise.statistics.figures.comparisons import (
+from rankwise.statistics import (
+    Finding,
+    Gain,
+    Pair,
+    Titles,
+    alpha,
     chosen_pairs,
     differences_size,
     draw_differences,
     draw_means,
+    gain,
+    listed,
     means_size,
+    titles_of,
 )
-from rankwise.statistics.significance import alpha
-from rankwise.statistics.titles import Titles, titles_of
-from rankwise.statistics.verdict import Finding, Gain, gain, listed
 from rankwise.wings.lab.report import html
 from rankwise.wings.lab.report.blocks import Plot
 from rankwise.wings.lab.report.rankings import packed_rankings

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.base.arrays import Keywords
-from rankwise.statistics.figures.drawing import COLOURS, DASHES
-from rankwise.statistics.figures.drawing import light_grid as light_grid
+from rankwise.statistics import COLOURS, DASHES
+from rankwise.statistics import light_grid as light_grid
 
 if TYPE_CHECKING:
     import polars as pl

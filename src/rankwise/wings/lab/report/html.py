@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from string import Template
 
-from rankwise._version import __version__
+from rankwise import __version__
+from rankwise.base import pages
 from rankwise.wings.lab.report.blocks import Plot
 from rankwise.wings.lab.report.explorer import COLOUR_NAMES, Packed, embedded
 
 escape = html.escape
-_SCRIPTS = ("words.js", "packs.js", "list.js", "query.js", "explorer.js")
+_SCRIPTS = ("packs.js", "list.js", "query.js", "explorer.js")
 _COLOURS = COLOUR_NAMES | {
     "#444444": "soft", "#555555": "soft", "#262626": "ink", "#ffffff": "paper", "#dddddd": "line", "#e4e4e4": "line",
     "#8c8c8c": "grey",
@@ -45,7 +46,7 @@ def page(
     """
     whose, what = claim
     sections = list(sections)
-    script = "(() => {\n" + '"use strict";\n' + "\n".join(map(file, _SCRIPTS)) + "})();\n"
+    script = "\n".join(["(() => {", '"use strict";', pages.shared("words.js"), *map(file, _SCRIPTS), "})();\n"])
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     data = ""
     if packed is not None:
@@ -57,7 +58,7 @@ def page(
         title=escape(title),
         kicker=escape(kicker),
         claim=f'<p class="claim">{f"<b>{escape(whose)}:</b> " if whose else ""}{escape(what)}</p>' if what else "",
-        style=file("page.css"),
+        style=pages.shared("page.css"),
         contents="\n".join(f'<li><a href="#{name}">{escape(heading)}</a></li>' for name, heading, _ in sections),
         body="\n".join(map(_section, sections)),
         data=data,

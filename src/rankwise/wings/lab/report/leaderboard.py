@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from rankwise.base import tables
 from rankwise.base.files import replacing
-from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION
+from rankwise.statistics import BLUE, GREY, VERMILLION
 from rankwise.wings.lab.report import html
 from rankwise.wings.lab.report.blocks import Plot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
-    from rankwise.statistics.evaluation import Evaluation
+    from rankwise import Evaluation
+    from rankwise.model_selection import Entry, Leaderboard
 
 _CAPTION = (
     "The mean of the metric on queries that no member had seen, with its 95% interval; grey is not trained to its end. "

@@ -7,11 +7,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.evaluation.pairing import pair
-from rankwise.statistics.comparison import Comparison
-from rankwise.statistics.figures.comparisons import chosen_pairs, differences_size, draw_differences
-from rankwise.statistics.figures.drawing import GREY
-from rankwise.statistics.significance import wins_ties_losses
+from rankwise import Comparison
+from rankwise.evaluation import pair
+from rankwise.statistics import GREY, chosen_pairs, differences_size, draw_differences, wins_ties_losses
 from rankwise.wings.lab.experiments.running.store import slug
 from rankwise.wings.lab.report import figure_style
 from rankwise.wings.lab.report.blocks import Plot

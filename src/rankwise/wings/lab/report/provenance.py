@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rankwise._version import __version__
+from rankwise import __version__
 from rankwise.base import tables
 from rankwise.base.arrays import Keywords
 from rankwise.wings.lab.report.html import definitions

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
+from rankwise import Comparison
 from rankwise.base.arrays import Ids
-from rankwise.statistics.comparison import Comparison
-from rankwise.statistics.evaluation import Ranked
-from rankwise.statistics.figures.comparisons import colours_of
+from rankwise.statistics import Ranked, colours_of
 from rankwise.wings.lab.report.explorer import Explored, Packed, pack_set, sampled
 
 

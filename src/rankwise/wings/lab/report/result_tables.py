@@ -4,8 +4,8 @@ import math
 
 import polars as pl
 
-from rankwise.statistics.comparison import Comparison
-from rankwise.statistics.figures.comparisons import draw_means, means_size
+from rankwise import Comparison
+from rankwise.statistics import draw_means, means_size
 from rankwise.wings.lab.experiments.running.store import slug
 from rankwise.wings.lab.experiments.summary import levels_table, means_table, verdict_table
 from rankwise.wings.lab.experiments.verdicts import verdicts

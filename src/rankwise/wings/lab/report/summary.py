@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rankwise import Comparison
 from rankwise.base import tables
-from rankwise.statistics.comparison import Comparison
-from rankwise.statistics.verdict import Finding, gain, listed
+from rankwise.statistics import Finding, gain, listed
 from rankwise.wings.lab.experiments.effects import DRAWS
 from rankwise.wings.lab.experiments.summary import COVERED
 from rankwise.wings.lab.experiments.verdicts import counted, verdicts

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from rankwise.base.arrays import Keywords
-from rankwise.statistics.significance import FEWEST
+from rankwise.statistics import FEWEST
 from rankwise.wings.lab.experiments.running.store import slug
 from rankwise.wings.lab.papers.claims import claims
 from rankwise.wings.lab.report import figure_style

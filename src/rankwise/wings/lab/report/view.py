@@ -10,12 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rankwise import Evaluation
 from rankwise.language import syntax
-from rankwise.metrics.base import weighted_mean
-from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.figures.comparisons import colours_of
-from rankwise.statistics.significance import FEWEST, interval_of_same, t_test
-from rankwise.statistics.titles import bounds_of
+from rankwise.statistics import FEWEST, bounds_of, colours_of, interval_of_same, t_test, weighted_mean
 from rankwise.wings.lab.experiments.comparisons import alpha
 from rankwise.wings.lab.experiments.effects import contrast
 from rankwise.wings.lab.experiments.schema import KEY

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rankwise import check
 from rankwise.base.files import check_writable_folder, replacing
-from rankwise.model_selection.plot import draw_search, search_size
-from rankwise.model_selection.result import Tuning
+from rankwise.model_selection import Tuning, draw_search, search_size
 from rankwise.wings.lab.bounding import figure as orderings
 from rankwise.wings.lab.experiments.comparisons import comparison
 from rankwise.wings.lab.experiments.running.store import slug
@@ -21,9 +20,8 @@ from rankwise.wings.lab.report.summary import agreement, headline, summary
 from rankwise.wings.lab.report.view import View
 
 if TYPE_CHECKING:
-    from rankwise.model_selection.auto.leaderboard import Leaderboard
-    from rankwise.statistics.comparison import Comparison
-    from rankwise.statistics.evaluation import Evaluation
+    from rankwise import Comparison, Evaluation
+    from rankwise.model_selection import Leaderboard
     from rankwise.wings.lab.experiments.results import Results
 
 PAGE = "report.html"

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import Stream, check
 from rankwise.base import threads
 from rankwise.base.arrays import offsets_of, read_only, rows_of
 from rankwise.base.compiling import kernel
-from rankwise.base.stream import Stream, uniform
+from rankwise.base.stream import uniform
 
 Flags = NDArray[np.bool_]
 Times = NDArray[np.int64] | NDArray[np.float64]

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, Stream, check
 from rankwise.base.arrays import Ids, Keywords, offsets_of, read_only, rows_of
-from rankwise.base.stream import Stream
-from rankwise.data.dataset import RankingDataset
 from rankwise.wings.recommend.data import holdout
 from rankwise.wings.recommend.data.holdout import Flags, Part, Share, Times
 from rankwise.wings.recommend.data.negatives import EVERY, Rated, UserLists, draw_lists
@@ -20,8 +18,7 @@ from rankwise.wings.recommend.data.negatives import EVERY, Rated, UserLists, dra
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.data.io.tables import Table
-    from rankwise.data.io.tables.csv import TextTable
+    from rankwise.data.io import Table, TextTable
 
 
 @dataclass(frozen=True, eq=False, repr=False)

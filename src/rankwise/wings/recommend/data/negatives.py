@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise import Stream
 from rankwise.base import threads
 from rankwise.base.arrays import offsets_of, read_only
 from rankwise.base.compiling import kernel
-from rankwise.base.stream import Stream, empty_set, insert, uniform
+from rankwise.base.stream import empty_set, insert, uniform
 from rankwise.wings.recommend.data.holdout import Flags, Share
 
 # From this many expected items on, a pool that should be twice as large as what is drawn from it always is

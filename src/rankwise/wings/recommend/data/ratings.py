@@ -13,10 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base.arrays import Ids, Keywords, offsets_of
 from rankwise.base.compiling import kernel
-from rankwise.data.io.file_formats import BYTE_ORDER_MARK, is_parquet, read_bytes
-from rankwise.data.io.tables import Table, marks
-from rankwise.data.io.tables.csv import TextTable, parse
-from rankwise.data.io.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy, without_nulls
+from rankwise.data.io import (
+    BYTE_ORDER_MARK,
+    Table,
+    TextTable,
+    as_polars,
+    checked_ids,
+    ids_from_text,
+    ids_to_numpy,
+    is_parquet,
+    marks,
+    parse,
+    read_bytes,
+    without_nulls,
+)
 
 SPELLINGS = {
     "user": ("user", "userid", "uid"),

@@ -3,11 +3,10 @@
 from dataclasses import replace
 from typing import Annotated
 
-from rankwise import check
+from rankwise import check, load_dataset
 from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option
-from rankwise.data.io.catalog.load import load_dataset
-from rankwise.data.io.reading import is_set
+from rankwise.data.io import is_set
 from rankwise.wings.recommend.data.interactions import Interactions
 
 _COLUMN = Option(metavar="COLUMN")

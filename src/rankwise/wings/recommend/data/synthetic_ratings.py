@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from rankwise import check
-from rankwise.base.stream import Stream
+from rankwise import Stream, check
 from rankwise.wings.recommend.data.interactions import Interactions
 
 _TASTES = 4  # hidden traits of items, and weights of users for them

@@ -12,7 +12,7 @@ import polars as pl
 from rankwise import check
 from rankwise.base.arrays import Ids
 from rankwise.check.parameters import Option, Unset
-from rankwise.data.io.file_formats import is_parquet, read_bytes
+from rankwise.data.io import is_parquet, read_bytes
 from rankwise.wings.recommend.data.ratings import SPELLINGS, plain, read_parquet
 
 NAMES = ("movies.csv", "movies.csv.gz", "movies.dat", "u.item", "items.csv", "items.parquet")

@@ -9,13 +9,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import Objective, RankingDataset, check
 from rankwise.base.arrays import Array, Floats, Ids, offsets_of, rows_of
-from rankwise.data.dataset import RankingDataset
-from rankwise.objectives.base import Objective
-from rankwise.rankers.fit_arguments import document_columns
-from rankwise.rankers.training.resume import fingerprint
-from rankwise.rankers.training.settings import TrainingData
+from rankwise.rankers import document_columns
+from rankwise.rankers.training import TrainingData, fingerprint
 from rankwise.wings.recommend.base import by_ids
 from rankwise.wings.recommend.data.interactions import Interactions
 from rankwise.wings.recommend.factors import TrainedFactors

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rankwise import Objective
 from rankwise.base.arrays import Floats, rows_of
-from rankwise.models.nets.weights import Weights, snapshot
+from rankwise.models import Weights, snapshot
 from rankwise.objectives.autograd import PreparedLoss
-from rankwise.objectives.base import Objective
 from rankwise.objectives.torch import TorchLoss
 from rankwise.wings.recommend.factorization.lists import TrainingLists
 from rankwise.wings.recommend.factors import FactorsModel

@@ -6,22 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Never, Self
 
 import numpy as np
 
-from rankwise import check, moved
+from rankwise import Objective, RankingDataset, Stream, check, moved
 from rankwise.base.arrays import Array, Column, Floats, Ids, Keywords
-from rankwise.base.stream import Stream
 from rankwise.base.threads import openmp
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Search, assign
-from rankwise.data.dataset import RankingDataset
-from rankwise.objectives.base import Objective
-from rankwise.rankers import fit_arguments, table
-from rankwise.rankers.nets.batches import Batching, BatchPart
-from rankwise.rankers.nets.ranker import TorchRanker
-from rankwise.rankers.sklearn import reject
+from rankwise.rankers import Batching, BatchPart, TorchRanker, fit_arguments, reject, table
+from rankwise.rankers.training import History, TrainingData, TrainingSettings, measures_of, objective_of
 from rankwise.rankers.training import parameters as training
-from rankwise.rankers.training.loop import History
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
-from rankwise.rankers.training.validation import measures_of
 from rankwise.wings.recommend.base import RecommenderMixin, UnknownVector, by_ids
 from rankwise.wings.recommend.data.interactions import Interactions
 from rankwise.wings.recommend.factorization import lists as sources
@@ -31,7 +23,7 @@ from rankwise.wings.recommend.model import Liked
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rankwise.rankers.nets.learner import NetLearner
+    from rankwise.rankers import NetLearner
 
 FULL_CATALOGUE: Final[Keywords] = {
     "objective": "weighted(softmax_ce, by=relevant, power=0.5)",
@@ -225,9 +217,8 @@ class FactorizationRanker(RecommenderMixin, TorchRanker):
         import torch
 
         from rankwise.base.device import to_device
-        from rankwise.models.nets.model import MODEL
-        from rankwise.models.nets.state import one_thread, usable_device
-        from rankwise.rankers.nets.learner import NetLearner
+        from rankwise.models import MODEL, one_thread, usable_device
+        from rankwise.rankers import NetLearner
         from rankwise.wings.recommend.factorization.net import CatalogueLoss, FactorNet, factor_arrays, factor_weights
 
         openmp(one_thread)

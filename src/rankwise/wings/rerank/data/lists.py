@@ -9,10 +9,9 @@ from typing import Any, Self, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base.arrays import Array, Column, Keywords, Offsets, offsets_of
 from rankwise.data.arguments import Changes, NamedColumns
-from rankwise.data.dataset import RankingDataset
 from rankwise.quality import leakage
 from rankwise.wings.rerank.data.rows import NUMBERS, TextRoles, gather
 

@@ -10,8 +10,7 @@ import numpy as np
 from rankwise import check
 from rankwise.base import files
 from rankwise.base.arrays import Keywords
-from rankwise.data.io import file_formats
-from rankwise.data.io.file_formats import TABLES, ending
+from rankwise.data.io import TABLES, ending, file_formats
 from rankwise.wings.rerank.data.lists import Lists
 from rankwise.wings.rerank.data.rows import NUMBERS, TextRoles, gather
 from rankwise.wings.rerank.data.texts import read_objects
@@ -58,7 +57,7 @@ def read(
         raise check.error("separator belongs to CSV", got=f"{path}, which is read as {kind}", hint="leave it out")
     place = file_formats.shown(path)
     if kind == "parquet":
-        from rankwise.data.io.tables import parquet  # brings polars, which takes long to load
+        from rankwise.data.io import parquet  # brings polars, which takes long to load
 
         paths = parquet.parquet_files(path)
         with parquet.reading(paths):
@@ -68,7 +67,7 @@ def read(
             return gather(Lists, rows, roles, lambda row: f"row {row} of {path}")
     with check.naming(place):
         if kind == "csv":
-            from rankwise.data.io.tables.csv import read_table  # brings polars, too
+            from rankwise.data.io import read_table  # brings polars, too
 
             csv = read_table(Path(path), separator=separator)
             roles = TextRoles(csv.columns, **columns)

@@ -9,15 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankwise import check
+from rankwise import RankingDataset, Stream, check
 from rankwise.base.arrays import Keywords, offsets_of
-from rankwise.base.stream import Stream
 from rankwise.base.tables import count
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.io import file_formats
-from rankwise.data.io.tables.csv import read_table
-from rankwise.evaluation.systems import IrDataset, Run
-from rankwise.evaluation.trec import qrels_frame, ranked, run_frame
+from rankwise.data.io import file_formats, read_table
+from rankwise.evaluation import IrDataset, Run, qrels_frame, ranked, run_frame
 from rankwise.wings.rerank.data.lists import Lists
 from rankwise.wings.rerank.data.texts import TextSource, read_texts
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from rankwise.base.arrays import Keywords
 from rankwise.quality import leakage
-from rankwise.rankers.table import ranker_class
+from rankwise.rankers import ranker_class
 from rankwise.wings.lab.experiments.running.trials import parts_of
 
 if TYPE_CHECKING:
-    from rankwise.rankers.expressions import RankerExpression
+    from rankwise.rankers import RankerExpression
     from rankwise.wings.lab.experiments.running.store import Store
     from rankwise.wings.lab.experiments.running.trials import TrialCell
 

@@ -7,12 +7,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.data.dataset import RankingDataset
+from rankwise import RankingDataset
 from rankwise.wings.lab.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, QUERIES
 from rankwise.wings.lab.experiments.spec_types import CURVES as KINDS
 
 if TYPE_CHECKING:
-    from rankwise.rankers.base import Ranker
+    from rankwise import Ranker
     from rankwise.wings.lab.experiments.running.trials import Untrained
 
 _FIRST, _LATER, _STEPS = 50, 200, (1, 5, 25, 100, 500, 2500)  # rounds of a curve that are kept

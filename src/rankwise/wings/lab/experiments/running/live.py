@@ -77,8 +77,7 @@ def _picture(spec: "Spec", progress: "Progress") -> "Group":
     from rich.text import Text
 
     from rankwise.base import tables
-    from rankwise.statistics import significance
-    from rankwise.statistics.titles import bounds_of
+    from rankwise.statistics import bounds_of, significance
 
     grid = Grid(box=None, pad_edge=False, header_style="dim")
     for name in ("data", "level", "method", f"{spec.decide}, {100 * (1 - spec.alpha):g}% interval", "trials"):

@@ -7,15 +7,12 @@ parts``, where ``draw`` says how much and from which seed. To add one, write it 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rankwise import check
+from rankwise import Stream, check, split
 from rankwise.base.arrays import Keywords
-from rankwise.base.stream import Stream
-from rankwise.data.perturb import add_negatives, binarize, flip_labels
-from rankwise.data.splits import split
-from rankwise.wings.clicks.models.impressions import simulate_clicks
-from rankwise.wings.clicks.models.users import CLICK_PROBABILITIES
+from rankwise.clicks import CLICK_PROBABILITIES, simulate_clicks
+from rankwise.data import add_negatives, binarize, flip_labels
+from rankwise.recommend import Interactions
 from rankwise.wings.lab.experiments.running.sources import Source
-from rankwise.wings.recommend.data.interactions import Interactions
 
 if TYPE_CHECKING:
     from rankwise.wings.lab.experiments.spec import Spec

@@ -7,8 +7,8 @@ from importlib import metadata
 
 import numpy as np
 
-from rankwise._version import __version__
-from rankwise.rankers.table import RANKERS, ranker_class
+from rankwise import __version__
+from rankwise.rankers import RANKERS, ranker_class
 
 
 def date() -> str:

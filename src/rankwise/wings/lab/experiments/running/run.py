@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from rankwise import check
-from rankwise._version import __version__
-from rankwise.base import files
+from rankwise import __version__, check
+from rankwise.base import files, hooks
 from rankwise.base.arrays import Json, Keywords
-from rankwise.base.pools import check_portable, cluster, processes, without_interrupts
+from rankwise.base.pools import check_portable, processes, without_interrupts
 from rankwise.base.threads import thread_count
 from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.language import registry
-from rankwise.language.workspace import Workspace
-from rankwise.metrics.base import weighted_mean
-from rankwise.rankers.table import installed
+from rankwise.language import Workspace, registry
+from rankwise.rankers import installed
+from rankwise.statistics import weighted_mean
 from rankwise.wings.lab.experiments.results import DESCRIPTION, PAGE, Results
 from rankwise.wings.lab.experiments.running import provenance
 from rankwise.wings.lab.experiments.running.eta import Clock
@@ -193,7 +191,8 @@ def _outcomes(work: ExperimentRun, dask: str | None) -> Iterator[tuple[TrialCell
         return
     if dask is None:
         check_portable("the experiment", work.missing[0], alone="jobs=1")
-    with cluster(dask) if dask is not None else processes(work.workers) as pool:
+    on_cluster = hooks.find("executor", "dask")
+    with processes(work.workers) if dask is None else on_cluster(dask) as pool:
         work.clock.start()
         with without_interrupts():
             registered = registry.pickle_registry()

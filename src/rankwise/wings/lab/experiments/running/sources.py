@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise import check
-from rankwise.base.stream import Stream
-from rankwise.data.concatenation import concatenate
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.io.catalog.load import Parts, load_dataset
-from rankwise.data.io.reading import entry_of, read_data
-from rankwise.data.splits import folds as made_folds
-from rankwise.data.splits import split
-from rankwise.data.synthetic.lists import synthetic
+from rankwise import RankingDataset, Stream, check, concatenate, load_dataset, read_data, split, synthetic
+from rankwise import folds as made_folds
+from rankwise.data.io import Parts, entry_of
 from rankwise.language import grammar
-from rankwise.rankers.training.resume import fingerprint
-from rankwise.wings.recommend.data.interactions import Interactions
-from rankwise.wings.recommend.data.synthetic_ratings import synthetic_ratings
+from rankwise.rankers.training import fingerprint
+from rankwise.recommend import Interactions, synthetic_ratings
 
 if TYPE_CHECKING:
-    from rankwise.data.io.catalog.sets import CatalogEntry
+    from rankwise.data.io import CatalogEntry
 
 _SYNTHETIC: dict[str, Callable[..., Any]] = {"synthetic": synthetic, "synthetic_ratings": synthetic_ratings}
 

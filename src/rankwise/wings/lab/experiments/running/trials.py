@@ -12,20 +12,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise import check
+from rankwise import RankingDataset, check, evaluate, use_threads
 from rankwise.base.arrays import Array, Json, Keywords
-from rankwise.base.threads import use_threads
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metric
 from rankwise.metrics import metrics as find_metrics
-from rankwise.objectives.prepared import NoKernelWarning
+from rankwise.objectives import NoKernelWarning
 from rankwise.quality import leakage
-from rankwise.rankers.table import is_ours
-from rankwise.rankers.training.run import interruption_unannounced
-from rankwise.rankers.training.stopping import NothingLearnedError
-from rankwise.rankers.training.validation import EvalSet, Validation
-from rankwise.rankers.trees.protocol import USUAL
+from rankwise.rankers import USUAL, is_ours
+from rankwise.rankers.training import EvalSet, NothingLearnedError, Validation, interruption_unannounced
 from rankwise.wings.lab.bounding.guarantees import guarantees
 from rankwise.wings.lab.experiments.running import frames, provenance
 from rankwise.wings.lab.experiments.running.protocols import (
@@ -179,8 +173,8 @@ def _trained(cell: TrialCell, train: Any, valid: Any, test: RankingDataset) -> t
     expression = spec.ranker_of(cell.method, cell.source.name, cell.level)
     notes: Json = {}
     if spec.tune_trials or spec.tune_minutes:
-        from rankwise.model_selection.search import DEFAULT
-        from rankwise.model_selection.tune import tune
+        from rankwise import tune
+        from rankwise.model_selection import DEFAULT
 
         single = expression.singles()[0]
         tuning = tune(

@@ -1,0 +1,1 @@
+"""Interleaving: two rankings in one list, and which of them users prefer, at any time."""

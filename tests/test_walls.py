@@ -1,0 +1,72 @@
+"""Wings stay small and apart: their lines, what they import, and what importing them brings."""
+
+import grimp
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import connected_components
+
+from tests import walls
+from tests.test_house import MODULES, closure
+
+FRONT_DOORS = {
+    "clicks": "rankwise.wings.clicks.off_policy.compare",
+    "cluster": "rankwise.wings.cluster.fit",
+    "judging": "rankwise.wings.judging.plan",
+    "lab": "rankwise.wings.lab.experiments.reproduce",
+    "mlflow": "rankwise.wings.mlflow",
+    "recommend": "rankwise.wings.recommend.ease",
+    "rerank": "rankwise.wings.rerank.reranker",
+    "serve": "rankwise.wings.serve.http",
+}
+"""The module of each wing that its users import first."""
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return grimp.build_graph("rankwise", cache_dir=None)
+
+
+def lines(wing: str) -> int:
+    return sum(text.count("\n") for module, text in MODULES.items() if walls.wing_of(module) == wing)
+
+
+def brought(module: str) -> int:
+    return sum(MODULES[one].count("\n") for one in closure(module, inside=False) if not one.startswith(walls.WINGS))
+
+
+def test_wings_import_what_their_contract_names(graph):
+    assert walls.broken(graph) == []
+
+
+def test_wings_are_within_their_lines(graph):
+    modules = walls.imported(graph)
+    rows = [
+        f"{wing:10} {lines(wing):6,} lines of {walls.CONTRACT[wing]['lines']:6,}, {len(modules[wing]):2} modules of "
+        f"{walls.MOST}, its front door brings {brought(FRONT_DOORS[wing]):6,} lines of the house"
+        for wing in walls.CONTRACT
+    ]
+    print("\n".join(rows))
+    assert FRONT_DOORS.keys() == walls.CONTRACT.keys()
+    assert all(lines(wing) <= terms["lines"] for wing, terms in walls.CONTRACT.items()), "\n".join(rows)
+    assert all(brought(FRONT_DOORS[wing]) <= terms["brings"] for wing, terms in walls.CONTRACT.items()), "\n".join(rows)
+
+
+def test_a_new_import_breaks_the_contract(graph):
+    graph = grimp.build_graph("rankwise", cache_dir=None)
+    graph.add_import(importer="rankwise.wings.judging.plan", imported="rankwise.rankers.trees.learner")
+    graph.add_import(importer="rankwise.wings.judging.plan", imported="rankwise.wings.clicks.logs.log")
+    assert walls.broken(graph) == [
+        f"the wing judging imports {module}, in rankwise.wings.judging.plan"
+        for module in ("rankers.trees.learner", "wings.clicks.logs.log")
+    ]
+
+
+def test_import_knots_are_small():
+    """Modules that import one another, directly or by way of others, also inside functions; not by types."""
+    graph = grimp.build_graph("rankwise", exclude_type_checking_imports=True, cache_dir=None)
+    modules = sorted(graph.modules - {"rankwise"})  # which lists names of all
+    imported = [graph.find_modules_directly_imported_by(one) for one in modules]
+    edges = np.array([[other in one for other in modules] for one in imported])
+    _, knot = connected_components(edges, connection="strong")
+    largest = [modules[place] for place in np.flatnonzero(knot == np.bincount(knot).argmax())]
+    assert 1 < len(largest) <= 4, largest
