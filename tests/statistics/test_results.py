@@ -19,8 +19,8 @@ from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.model_selection.cross_validate import CrossValidation
 from rankwise.model_selection.frontier import Frontier
 from rankwise.model_selection.result import Trial, Tuning
-from rankwise.quality.doctor.labels import DataFinding
 from rankwise.quality.examine import DataCheck
+from rankwise.quality.findings import DataFinding
 from rankwise.quality.learning_curve import LearningCurve
 from rankwise.quality.skew import compare_features
 from rankwise.statistics.result import Result, as_json

@@ -139,19 +139,18 @@ def evaluate(
     running.free(output, outputs.TABLES)
     running.free(plot, outputs.PICTURES)
     running.free(per_query, outputs.FRAMES, beside=output)
-    if plot is not None and not calibration:
-        raise check.error("--plot draws the curve of --calibration", hint="add --calibration")
-    if calibration_label is not None and not calibration:
-        raise check.error("--calibration-label is of --calibration", hint="add --calibration")
+    for option, given in (("--plot draws the curve", plot), ("--calibration-label is", calibration_label)):
+        if given is not None and not calibration:
+            raise check.error(f"{option} of --calibration", hint="add --calibration")
     if measuring.judge is not None:
         measuring.reject({"--per-query": per_query, "--calibration": calibration})
         _judged(rankings, measuring, output, running, level=level)
         return
     evaluations = _evaluations(rankings, measuring, reading, running, level, exposure_cutoff)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | measuring.described()
-    first, *rest = zip(*(one.tables(titles=measuring.titles) for one in evaluations.values()), strict=True)
-    details = [stacked(dict(zip(evaluations, tables, strict=True))) for tables in rest]
-    tables = [measuring.noted(stacked(dict(zip(evaluations, first, strict=True)))), *details]
+    columns = zip(*(one.tables(titles=measuring.titles) for one in evaluations.values()), strict=True)
+    first, *details = (stacked(dict(zip(evaluations, column, strict=True))) for column in columns)
+    tables = [measuring.noted(first), *details]
     titles_of = ["", *(["Exposure by group", "Disparity"][: len(details)])]
     if calibration:
         reliabilities = {name: one.reliability(label=calibration_label) for name, one in evaluations.items()}

@@ -63,13 +63,9 @@ def train(
         hint = "add --ranker \"distilled('TEACHER', lightgbm)\""
         raise check.error("--unlabelled needs a teacher", got=f"--unlabelled {unlabelled}", hint=hint)
     inputs.readable(objective, settings.get("metrics", ()))
-    with running.steps(2) as bar:
-        bar.step(f"Reading {data}")
-        parts = reading.parts(data, valid) if dask is None else _held_out(data, valid, reading)
-    if parts[0] is not None:
-        outputs.features_of(parts[0])
-        if parts[1] is None:
-            _suggest_bag(model, ranker)
+    parts: Any = _held_out(data, valid, reading) if dask else running.training_data(reading, data, valid)
+    if parts[0] is not None and parts[1] is None:
+        _suggest_bag(model, ranker)
     if unlabelled is not None:
         model.unlabelled = replace(reading, fold=None).data(unlabelled, tables={"to_score": True})
     from rankwise.rankers import summary
