@@ -17,12 +17,14 @@ SERIAL := python -m pytest -q --durations=5
 # $(call timed,NAME,COMMAND) runs a step and prints its seconds.
 timed = @start=$$(date +%s); $(2); status=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$status
 
-.PHONY: help demo test test-all test-integrations fast check style types layers pages pytest format docs results benchmarks clean
+.PHONY: help dist docs-release test-matrix demo test test-all test-integrations fast check style types layers pages pytest format docs results benchmarks clean
 help:
 	@echo "make demo        install the core into $(VENV) and run the demonstration"
 	@echo "make test        install everything that the tests need, then run every check and every test"
 	@echo "make test-all    the same with all random cases, of which make test runs a tenth"
 	@echo "make test-integrations  tests with PyTerrier, MLflow, Ray, …, which it installs into environments of their own"
+	@echo "make test-matrix the wheel in empty environments: Pythons, extras, newest and lowest versions, circumstances"
+	@echo "make dist        wheel, sdist and their checksums"
 	@echo "make fast        the checks' and tests' quick tier, for the developer's loop"
 	@echo "make check       formatting, lint, types, layers, documentation"
 	@echo "make format      write generated lines, and let ruff format and repair the code"
@@ -45,6 +47,19 @@ test-integrations: export RANKWISE_TESTS := integrations
 test-integrations: $(VENV)-integrations/.done $(VENV)-mlflow/.done
 	$(call timed,integrations,$(VENV)-integrations/bin/$(SERIAL) tests/integrations --ignore tests/integrations/test_mlflow.py)
 	$(call timed,MLflow,$(VENV)-mlflow/bin/$(SERIAL) tests/integrations/test_mlflow.py)
+
+# Empty environments, which hold nothing but the wheel and what it requires: every Python that is here, every extra.
+test-matrix: $(VENV)/.dev
+	@$(BIN)/python -m tests.release.matrix
+
+# Wheel, sdist and checksums; a TAG that is not the version is a mistake.
+dist: $(VENV)/.dev
+	@$(BIN)/python -m tests.release.dist $(TAG)
+
+# The pages of this version beside those of earlier ones.
+docs-release: $(VENV)/.dev
+	@$(INSTALL) mike
+	@$(BIN)/mike deploy --push --update-aliases $(TAG:v%=%) latest
 
 fast: style
 	$(call timed,quick tests,$(PYTEST) -m "not slow")
