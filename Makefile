@@ -17,7 +17,7 @@ SERIAL := python -m pytest -q --durations=5
 # $(call timed,NAME,COMMAND) runs a step and prints its seconds.
 timed = @start=$$(date +%s); $(2); status=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$status
 
-.PHONY: help dist docs-release test-matrix demo test test-all test-integrations fast check style types layers pages pytest format docs results benchmarks clean
+.PHONY: help benchmarks-smallest dist docs-release test-matrix demo test test-all test-integrations fast check style types layers pages pytest format docs results benchmarks clean
 help:
 	@echo "make demo        install the core into $(VENV) and run the demonstration"
 	@echo "make test        install everything that the tests need, then run every check and every test"
@@ -29,6 +29,7 @@ help:
 	@echo "make check       formatting, lint, types, layers, documentation"
 	@echo "make format      write generated lines, and let ruff format and repair the code"
 	@echo "make results     tables and figures of docs/results, from the kept trials"
+	@echo "make benchmarks-smallest  whether every benchmark still runs, at its smallest"
 	@echo "make benchmarks  every benchmark: ours beside the peers, as ratios"
 
 demo: $(VENV)/.core
@@ -96,6 +97,11 @@ benchmarks: $(VENV)/.dev
 	@failed=; for name in compile data metrics objectives plrank trees neural gpu scoring memory scaling; do \
 	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m benchmarks.speed.$$name || failed="$$failed $$name"; done; \
 	  test -z "$$failed" || { echo "failed or missed a target:$$failed"; exit 1; }
+
+# Each at its smallest: whether it still runs, not what it measures.
+benchmarks-smallest: export RANKWISE_TESTS := all
+benchmarks-smallest: $(VENV)/.dev
+	$(call timed,benchmarks at their smallest,$(PYTEST) tests/docs/test_smallest_benchmarks.py)
 
 clean:
 	rm -rf $(VENV) $(VENV)-integrations $(VENV)-mlflow build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -130,7 +130,7 @@ def test_the_commands_of_the_container_run_here(tmp_path):
     rw.LightGBMRanker("xendcg", rounds=2, threads=1).fit(data).save(tmp_path / "model")
     port = free_port()
     serve = [word.replace("/model", str(tmp_path / "model")) for word in json.loads(found["CMD"][0])]
-    serve = ["127.0.0.1" if word == "0.0.0.0" else word for word in serve]
+    serve[serve.index("--host") + 1] = "127.0.0.1"
     (tmp_path / "empty").mkdir(mode=0o555)
     command = [sys.executable, "-m", "rankwise", "serve", *serve, "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=env, cwd=tmp_path / "empty") as server:
