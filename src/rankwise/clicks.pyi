@@ -5,7 +5,7 @@ from rankwise.wings.clicks.logs.log import Log as Log
 from rankwise.wings.clicks.logs.reading import read as read
 from rankwise.wings.clicks.logs.sessions import Sessions as Sessions
 from rankwise.wings.clicks.logs.ubi import read_ubi as read_ubi
-from rankwise.wings.clicks.models.fitting import click_model as click_model
+from rankwise.wings.clicks.models.click_models import click_model as click_model
 from rankwise.wings.clicks.models.impressions import ClickLog as ClickLog
 from rankwise.wings.clicks.models.impressions import simulate_clicks as simulate_clicks
 from rankwise.wings.clicks.models.model import ClickModel as ClickModel

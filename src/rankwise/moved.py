@@ -22,6 +22,8 @@ MODULES = {
     "rankwise.cli.judge": "rankwise.wings.judging.commands",
     "rankwise.cli.recommend": "rankwise.wings.recommend.commands",
     "rankwise.cli.rerank": "rankwise.wings.rerank.commands",
+    "rankwise.clicks.models.fitting": "rankwise.wings.clicks.models.click_models",
+    "rankwise.clicks.positions.em": "rankwise.wings.clicks.positions.joint",
     "rankwise.cluster.crew": "rankwise.wings.cluster.backend",
     "rankwise.compiling": "rankwise.base.compiling",
     "rankwise.dask": "rankwise.wings.cluster.dask",
