@@ -6,12 +6,12 @@ from rankwise.wings.clicks.logs.reading import read as read
 from rankwise.wings.clicks.logs.sessions import Sessions as Sessions
 from rankwise.wings.clicks.logs.ubi import read_ubi as read_ubi
 from rankwise.wings.clicks.models.click_models import click_model as click_model
-from rankwise.wings.clicks.models.impressions import ClickLog as ClickLog
-from rankwise.wings.clicks.models.impressions import simulate_clicks as simulate_clicks
 from rankwise.wings.clicks.models.model import ClickModel as ClickModel
-from rankwise.wings.clicks.models.simulation import Users as Users
+from rankwise.wings.clicks.models.simulation import ClickLog as ClickLog
 from rankwise.wings.clicks.models.simulation import simulate as simulate
+from rankwise.wings.clicks.models.simulation import simulate_clicks as simulate_clicks
 from rankwise.wings.clicks.models.users import CLICK_PROBABILITIES as CLICK_PROBABILITIES
+from rankwise.wings.clicks.models.users import Users as Users
 from rankwise.wings.clicks.off_policy.compare import compare as compare
 from rankwise.wings.clicks.off_policy.decision import OffPolicyComparison as OffPolicyComparison
 from rankwise.wings.clicks.off_policy.decision import OffPolicyComparisons as OffPolicyComparisons

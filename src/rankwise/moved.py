@@ -28,7 +28,7 @@ MODULES = {
     "rankwise.compiling": "rankwise.base.compiling",
     "rankwise.dask": "rankwise.wings.cluster.dask",
     "rankwise.data.catalog": "rankwise.data.io.catalog",
-    "rankwise.data.clicks": "rankwise.wings.clicks.models.impressions",
+    "rankwise.data.clicks": "rankwise.wings.clicks.models.simulation",
     "rankwise.data.disk": "rankwise.data.io.disk",
     "rankwise.data.file_formats": "rankwise.data.io.file_formats",
     "rankwise.data.interactions": "rankwise.wings.recommend.data",

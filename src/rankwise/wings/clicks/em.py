@@ -30,17 +30,6 @@ class Cells(NamedTuple):
         return Cells(*(read_only(column[rows]) for column in self))
 
 
-class Factors(NamedTuple):
-    """What :func:`fit` returns."""
-
-    examination: Array
-    """Of each context, 1 for the first; NaN where a context was not shown."""
-    attractiveness: Array
-    """Of each pair; NaN where a pair was not shown and has no prior."""
-    change: float
-    """Of the examination, in the last step."""
-
-
 def fit(
     cells: Cells,
     size: tuple[int, int],
@@ -49,9 +38,10 @@ def fit(
     rare: bool = False,
     iterations: int,
     tolerance: float,
-) -> Factors:
-    """Fit examination and attractiveness until the first changes by no more than ``tolerance`` in a step.
+) -> tuple[Array, Array, float]:
+    """Return examination by context, 1 for the first, attractiveness by pair, and the last change of examination.
 
+    Steps end with a change of ``tolerance`` or less. What was not shown, and has no prior, is NaN.
     ``size`` are the numbers of pairs and of contexts, ``added`` the clicks and skips of a prior for each pair.
 
     The likelihood is Bernoulli's. With ``rare`` it is its limit for rare clicks, Poisson's, in which attractiveness
@@ -93,7 +83,7 @@ def fit(
         change = float(np.nanmax(np.abs(update - examination)))
         examination, step = update, step + 1
     attractiveness[impressions + sum(added) == 0.0] = np.nan
-    return Factors(examination, attractiveness, change)
+    return examination, attractiveness, change
 
 
 @kernel

@@ -85,13 +85,7 @@ def instant(column: pl.Expr) -> pl.Expr:
 
 def _since_1970(number: pl.Expr) -> pl.Expr:
     """Return a time in (parts of) seconds as seconds; smaller numbers may be dates such as 20240501."""
-    return (
-        pl.when(number.is_between(1e9, 1e11, closed="left"))
-        .then(number)
-        .when(number.is_between(1e11, 1e14, closed="left"))
-        .then(number / 1e3)
-        .when(number.is_between(1e14, 1e17, closed="left"))
-        .then(number / 1e6)
-        .when(number.is_between(1e17, 1e19, closed="left"))
-        .then(number / 1e9)
+    scales = (1e9, 1e11, 1.0), (1e11, 1e14, 1e3), (1e14, 1e17, 1e6), (1e17, 1e19, 1e9)
+    return pl.coalesce(
+        pl.when(number.is_between(low, high, closed="left")).then(number / scale) for low, high, scale in scales
     )

@@ -1,9 +1,10 @@
 """What a person should know about a click log before estimating anything from it."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.base import tables
@@ -146,8 +147,9 @@ def users(sessions: "Sessions") -> Iterator[LogFinding]:
     if share > _HEAVY and shown.size >= 1 / _HEAVY:
         sentence = f"One user made {share:.0%} of the impressions: a robot, or a missing id?"
         yield LogFinding("warning", "users", sentence)
-    doubled = sessions.n_impressions - np.unique(_list_keys(sessions)).size
-    if doubled:
+    rows = pl.Series(sessions.pairs.astype(np.int64) << 16 | sessions.positions).hash().to_numpy()
+    lists = pl.DataFrame({"list": np.add.reduceat(rows, sessions.offsets[:-1]), "user": sessions.users})
+    if doubled := lists.height - lists.n_unique():
         share = doubled / sessions.n_impressions
         sentence = (
             f"{doubled:,} impressions ({share:.1%}) repeat the query and the list of an earlier one of the same user: "
@@ -172,20 +174,6 @@ def _sentence_on_robots(sessions: "Sessions", marked: NDArray[np.bool_]) -> str:
         f"{theirs[last] / clicks[last]:.0%} less at position {last} and {theirs[first] / clicks[first]:.0%} less at "
         f"{first}. Leave robots out: log.only(users=~log.robots), or where the log is read."
     )
-
-
-def _list_keys(sessions: "Sessions") -> NDArray[np.uint64]:
-    """Return a hash of the user and the list of each impression."""
-
-    def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        for constant in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):  # MurmurHash's finalizer
-            values = (values ^ (values >> np.uint64(33))) * np.uint64(constant)
-        return values ^ (values >> np.uint64(33))
-
-    rows = sessions.pairs.astype(np.uint64) << np.uint64(16) | sessions.positions.astype(np.uint64)
-    lists = np.add.reduceat(mixed(rows), sessions.offsets[:-1])
-    numbers: Any = sessions.users
-    return mixed(lists + mixed(numbers.astype(np.uint64) + np.uint64(1)))
 
 
 def relative(end: float) -> str:

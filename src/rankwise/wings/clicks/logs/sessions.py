@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Array, Column, Offsets, read_only
+from rankwise.base.arrays import Array, Column, Keywords, Offsets, offsets_of, read_only
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,42 +53,34 @@ class Sessions:
         """Return these rows and the impressions that have any, with the new numbers of pairs, rankers and segments."""
         counts = np.add.reduceat(rows, self.offsets[:-1], dtype=np.int64)
         lists = counts > 0
-        return Sessions(
-            offsets=read_only(np.concatenate(([0], np.cumsum(counts[lists])))),
-            pairs=read_only(pairs[self.pairs[rows]].astype(np.int32)),
-            positions=read_only(self.positions[rows]),
-            clicked=read_only(self.clicked[rows]),
-            rankers=read_only(rankers[self.rankers[lists]].astype(np.int16)),
-            segments=read_only(segments[self.segments[lists]].astype(np.int16)),
-            weights=read_only(self.weights[lists]),
-            users=None if self.users is None else read_only(np.unique(self.users[lists], return_inverse=True)[1]),
-            user_ids=None
-            if self.users is None or self.user_ids is None
-            else read_only(self.user_ids[np.unique(self.users[lists])]),
-            days=None if self.days is None else read_only(self.days[lists]),
-            probabilities=None if self.probabilities is None else read_only(self.probabilities[rows]),
-        )
+        columns: Keywords = {
+            "offsets": offsets_of(counts[lists]),
+            "pairs": pairs[self.pairs[rows]].astype(np.int32),
+            "positions": self.positions[rows],
+            "clicked": self.clicked[rows],
+            "rankers": rankers[self.rankers[lists]].astype(np.int16),
+            "segments": segments[self.segments[lists]].astype(np.int16),
+            "weights": self.weights[lists],
+        }
+        if self.users is not None:
+            known, columns["users"] = np.unique(self.users[lists], return_inverse=True)
+            columns["user_ids"] = None if self.user_ids is None else self.user_ids[known]
+        columns["days"] = None if self.days is None else self.days[lists]
+        columns["probabilities"] = None if self.probabilities is None else self.probabilities[rows]
+        columns = {name: None if column is None else read_only(column) for name, column in columns.items()}
+        return Sessions(**columns)
 
     @classmethod
     def from_rows(cls, rows: pl.LazyFrame) -> Self:
         """Read the impressions of checked rows with the numbers of their ``pair``, ``ranker`` and ``segment``."""
         schema = rows.collect_schema()
         number = pl.col("impression") if schema["impression"].is_integer() else pl.col("impression").hash()
-        table = (
-            rows.select(
-                "query",
-                "pair",
-                pl.col("position", "ranker", "segment").cast(pl.Int16),
-                pl.col("clicked").cast(pl.Boolean),
-                pl.col("weight").cast(pl.Float64),
-                impression=number,
-                **({"probability": pl.col("probability").cast(pl.Float32)} if "probability" in schema else {}),
-                **({"user": pl.col("user")} if "user" in schema else {}),
-                **({"day": pl.col("day").cast(pl.Int32)} if "day" in schema else {}),
-            )
-            .sort("query", "impression", "position", "pair")
-            .collect(engine="streaming")
-        )
+        kinds = {"position": pl.Int16, "ranker": pl.Int16, "segment": pl.Int16, "clicked": pl.Boolean}
+        kinds |= {"weight": pl.Float64, "probability": pl.Float32, "day": pl.Int32}
+        typed = [pl.col(name).cast(kind) for name, kind in kinds.items() if name in schema]
+        names = ["query", "pair", *(["user"] if "user" in schema else [])]
+        ordered = rows.select(*names, *typed, impression=number).sort("query", "impression", "position", "pair")
+        table = ordered.collect(engine="streaming")
         first = (table["impression"] != table["impression"].shift()).fill_null(value=True)
         first |= (table["query"] != table["query"].shift()).fill_null(value=True)
         heads = table.filter(first)
@@ -100,16 +92,20 @@ class Sessions:
                     got="several",
                     hint=f"leave the {key} out, or `set sessions=False` where the parts of a page differ",
                 )
-        return cls(
-            offsets=read_only(np.append(np.flatnonzero(first.to_numpy()), len(table))),
-            pairs=read_only(table["pair"].to_numpy()),
-            positions=read_only(table["position"].to_numpy()),
-            clicked=read_only(table["clicked"].to_numpy()),
-            rankers=read_only(heads["ranker"].to_numpy()),
-            segments=read_only(heads["segment"].to_numpy()),
-            weights=read_only(heads["weight"].to_numpy()),
-            users=read_only(heads["user"].rank("dense").cast(pl.Int64).to_numpy() - 1) if "user" in schema else None,
-            user_ids=read_only(heads["user"].unique().sort().to_numpy()) if "user" in schema else None,
-            days=read_only(heads["day"].to_numpy()) if "day" in schema else None,
-            probabilities=read_only(table["probability"].to_numpy()) if "probability" in schema else None,
-        )
+        columns: Keywords = {"offsets": np.append(np.flatnonzero(first.to_numpy()), len(table))}
+        for source, several, name in (
+            (table, "pairs", "pair"),
+            (table, "positions", "position"),
+            (table, "clicked", "clicked"),
+            (table, "probabilities", "probability"),
+            (heads, "rankers", "ranker"),
+            (heads, "segments", "segment"),
+            (heads, "weights", "weight"),
+            (heads, "days", "day"),
+        ):
+            if name in schema:
+                columns[several] = source[name].to_numpy()
+        if "user" in schema:
+            columns["users"] = heads["user"].rank("dense").cast(pl.Int64).to_numpy() - 1
+            columns["user_ids"] = heads["user"].unique().sort().to_numpy()
+        return cls(**{name: read_only(column) for name, column in columns.items()})

@@ -3,6 +3,8 @@
 Each is a class with what it estimates, what its table shows, and its likelihood, a row of ``MODELS`` at the end.
 """
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +14,7 @@ from scipy.special import xlog1py, xlogy
 
 from rankwise import check
 from rankwise.base import threads
-from rankwise.base.arrays import Array, Column, read_only
+from rankwise.base.arrays import Array, Column, Keywords, read_only
 from rankwise.base.compiling import kernel
 from rankwise.base.tables import count, spans
 from rankwise.wings.clicks import em
@@ -114,25 +116,20 @@ class PBM(ClickModel):
     @classmethod
     def _estimate(cls, log: Log, how: Estimation) -> Estimate:
         shape = (log.n_positions,) if cls is PBM else (log.n_positions, log.n_positions)
-        cells, notes = cls.cells(log), ()
-        if not how.means:
-            cells, notes = _identified(log, cells)
+        cells = cls.cells(log)
+        cells, notes = (cells, ()) if how.means else _identified(log, cells)
         size = log.n_pairs, int(np.prod(shape))
-        fit = em.fit(cells, size, how.added, iterations=how.iterations, tolerance=how.tolerance)
-        parameters = {"attractiveness": fit.attractiveness, "examination": fit.examination.reshape(shape)}
-        return parameters, fit.change, notes
+        steps: Keywords = {"iterations": how.iterations, "tolerance": how.tolerance}
+        examination, attractiveness, change = em.fit(cells, size, how.added, **steps)
+        return {"attractiveness": attractiveness, "examination": examination.reshape(shape)}, change, notes
 
-    def _reading(self) -> dict[str, Array]:
-        return {"examination": np.asarray(self.examination)}
-
-    def _chances(self, log: Log, lists: Sessions) -> Array:
+    def _chances(self, log: Log, lists: Sessions | Log) -> Array:
         examined = self._by_position(self.examination, log)[lists.positions - 1]
         return examined * self._of_pairs(log, self.attractiveness)[lists.pairs]
 
     def log_likelihood(self, log: Log) -> float:
         """Return the log-likelihood of all clicks of a log."""
-        examined = self._by_position(self.examination, log)[log.positions - 1]
-        chances = examined * self._of_pairs(log, self.attractiveness)[log.pairs]
+        chances = self._chances(log, log)
         return float((xlogy(log.clicks, chances) + xlog1py(log.impressions - log.clicks, -chances)).sum())
 
 
@@ -150,18 +147,18 @@ class UBM(PBM):
         contexts = _contexts_of(lists, log.n_positions)
         return _cells(lists.pairs.astype(np.int64), contexts, weights, weights * lists.clicked)
 
-    def _reading(self) -> dict[str, Array]:
-        examination = np.asarray(self.examination)
-        return {f"after {k}" if k else "no click": column for k, column in enumerate(examination.T)}
+    def _columns(self) -> dict[str, Array]:
+        columns = np.asarray(self.examination).T
+        return {f"after {k}" if k else "no click": column for k, column in enumerate(columns)}
 
-    def _chances(self, log: Log, lists: Sessions) -> Array:
+    def _chances(self, log: Log, lists: Any) -> Array:
         table = self._by_position(self.examination, log)
         # Contexts that were not seen are as without a click above, else as the others of their position.
         known = ~np.isnan(table)
         means = np.where(known, table, 0.0).sum(1) / np.maximum(known.sum(1), 1)
         table = np.where(known, table, np.where(known[:, 0], table[:, 0], means)[:, None])
         examined = table.ravel()[_contexts_of(lists, len(table))]
-        return examined * self._of_pairs(log, self.attractiveness)[lists.pairs]
+        return np.asarray(examined * self._of_pairs(log, self.attractiveness)[lists.pairs])
 
 
 def _cells(pairs: Column, contexts: Column, shown: Column, clicked: Column) -> em.Cells:
@@ -217,12 +214,9 @@ def _contexts(first, last, offsets, positions, clicked, depth, out):  # type: ig
 class DBN(ClickModel):
     """Dynamic Bayesian network: users read from the top, until a click satisfies them or they give up."""
 
-    model, title = "dbn", "dynamic Bayesian network"
+    model, title, curve = "dbn", "dynamic Bayesian network", "continuation"
 
-    def _reading(self) -> dict[str, Array]:
-        return {"continuation": np.asarray(self.continuation)}
-
-    def _chances(self, log: Log, lists: Sessions) -> Array:
+    def _chances(self, log: Log, lists: Any) -> Array:
         attractiveness = self._of_pairs(log, self.attractiveness)
         satisfaction = np.zeros(log.n_pairs) if self.satisfaction is None else self._of_pairs(log, self.satisfaction)
         continuation = self._by_position(self.continuation, log)

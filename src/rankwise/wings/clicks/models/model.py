@@ -36,6 +36,7 @@ class ClickModel(Result):
 
     model: ClassVar[str]
     title: ClassVar[str]
+    curve: ClassVar[str] = "examination"
 
     query_ids: Column
     offsets: Offsets
@@ -58,20 +59,19 @@ class ClickModel(Result):
     def _estimate(cls, log: Log, how: Estimation) -> Estimate: ...
 
     @abstractmethod
-    def _reading(self) -> dict[str, Array]:
-        """Return how users read, by position: the columns of the table."""
-
-    @abstractmethod
-    def _chances(self, log: Log, lists: Sessions) -> Array:
+    def _chances(self, log: Log, lists: Sessions | Log) -> Array:
         """Return the probability of a click on each row, given the clicks above it."""
 
     @classmethod
     def _sessions_of(cls, log: Log) -> Sessions:
         return log.one_by_one(f"a {cls.title} needs the", "keep the sessions of the log, or estimate a PBM")
 
+    def _columns(self) -> dict[str, Array]:
+        return {self.curve: getattr(self, self.curve)}
+
     def table(self) -> Table:
         """Return how users read, by position; the parameters of pairs are in :meth:`to_frame`."""
-        columns = self._reading()
+        columns = self._columns()
         cells = zip(*columns.values(), strict=True)
         rows = tuple((str(k), *map(number, row)) for k, row in enumerate(cells, 1))
         align = "r" * (1 + len(columns))

@@ -57,7 +57,8 @@ def by_document(log: Log) -> Curves:
     moved = (np.bincount(counts.units) > 1)[counts.units]  # others say nothing of positions
     cells = em.Cells(counts.units, counts.positions, counts.shown, counts.clicks).where(moved)
     size = counts.queries.size, counts.n_positions
-    logs = np.log(em.fit(cells, size, rare=True, iterations=_STEPS, tolerance=_LAST_STEP).examination)
+    examination, *_ = em.fit(cells, size, rare=True, iterations=_STEPS, tolerance=_LAST_STEP)
+    logs = np.log(examination)
     exposure = counts.shown * np.exp(logs)[counts.positions]
     mean = clicks * exposure / counts.by_unit(exposure)
     share = sparse.csr_array((mean / np.sqrt(np.maximum(clicks, 1e-300)), (counts.units, counts.positions)))
