@@ -1,8 +1,8 @@
-from rankwise.wings.clicks.logs.days import Days as Days
 from rankwise.wings.clicks.logs.examination import Examination as Examination
 from rankwise.wings.clicks.logs.findings import LogFinding as LogFinding
 from rankwise.wings.clicks.logs.log import Log as Log
 from rankwise.wings.clicks.logs.reading import read as read
+from rankwise.wings.clicks.logs.sessions import Days as Days
 from rankwise.wings.clicks.logs.sessions import Sessions as Sessions
 from rankwise.wings.clicks.logs.ubi import read_ubi as read_ubi
 from rankwise.wings.clicks.models.click_models import click_model as click_model

@@ -111,7 +111,14 @@ class PBM(ClickModel):
     @classmethod
     def cells(cls, log: Log) -> em.Cells:
         """Return impressions and clicks by pair and context."""
-        return _cells(log.pairs, log.positions - 1, log.impressions, log.clicks)
+        threads.check_tables()
+        rows = pl.LazyFrame(dict(zip(em.Cells._fields, cls._rows(log), strict=True)))
+        cells = rows.group_by("pairs", "contexts").agg(pl.sum("shown", "clicked")).sort("pairs", "contexts").collect()
+        return em.Cells(*(read_only(column.to_numpy()) for column in cells))
+
+    @classmethod
+    def _rows(cls, log: Log) -> tuple[Column, ...]:
+        return log.pairs, log.positions - 1, log.impressions, log.clicks
 
     @classmethod
     def _estimate(cls, log: Log, how: Estimation) -> Estimate:
@@ -140,12 +147,11 @@ class UBM(PBM):
     log_likelihood = ClickModel.log_likelihood  # contexts are known impression by impression alone
 
     @classmethod
-    def cells(cls, log: Log) -> em.Cells:
-        """Return impressions and clicks by pair and context."""
+    def _rows(cls, log: Log) -> tuple[Column, ...]:
         lists = cls._sessions_of(log)
         weights = np.repeat(lists.weights, np.diff(lists.offsets))
         contexts = _contexts_of(lists, log.n_positions)
-        return _cells(lists.pairs.astype(np.int64), contexts, weights, weights * lists.clicked)
+        return lists.pairs.astype(np.int64), contexts, weights, weights * lists.clicked
 
     def _columns(self) -> dict[str, Array]:
         columns = np.asarray(self.examination).T
@@ -159,13 +165,6 @@ class UBM(PBM):
         table = np.where(known, table, np.where(known[:, 0], table[:, 0], means)[:, None])
         examined = table.ravel()[_contexts_of(lists, len(table))]
         return np.asarray(examined * self._of_pairs(log, self.attractiveness)[lists.pairs])
-
-
-def _cells(pairs: Column, contexts: Column, shown: Column, clicked: Column) -> em.Cells:
-    threads.check_tables()
-    columns = {"pairs": pairs, "contexts": contexts, "shown": shown, "clicked": clicked}
-    frame = pl.LazyFrame(columns).group_by("pairs", "contexts").agg(pl.sum("shown", "clicked"))
-    return em.Cells(*(read_only(column.to_numpy()) for column in frame.sort("pairs", "contexts").collect()))
 
 
 def _identified(log: Log, cells: em.Cells) -> tuple[em.Cells, tuple[str, ...]]:

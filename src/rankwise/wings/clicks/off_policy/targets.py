@@ -18,7 +18,7 @@ from rankwise.data.io import Table
 from rankwise.evaluation import Scored, scores_of
 from rankwise.statistics import Result
 from rankwise.wings.clicks.logs.log import Log
-from rankwise.wings.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
+from rankwise.wings.clicks.off_policy.log_rows import Policy, logging_exposure, query_impressions
 from rankwise.wings.clicks.positions.bias import Bias
 from rankwise.wings.clicks.regression import cross_fitted
 
