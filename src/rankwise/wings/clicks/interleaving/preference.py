@@ -274,7 +274,6 @@ def _lists(a: Rankings, b: Rankings, k: int) -> tuple[pl.DataFrame, TwoLists]:
 
 
 def _ranks(rankings: Rankings, k: int) -> pl.DataFrame:
-    """Return query, document and rank from 0 of the first documents."""
     rank = pl.int_range(pl.len()).over("query")
     if isinstance(rankings, Mapping) and not any(isinstance(row, Mapping) for row in rankings.values()):
         lists = pl.DataFrame({"query": list(rankings), "document": [list(row) for row in rankings.values()]})

@@ -483,7 +483,6 @@ def _sums(
 
 
 def _mask(values: ArrayLike, one: str, several: str, size: int, hint: str) -> NDArray[np.bool_]:
-    """Return whether each query or user is selected."""
     mask = np.asarray(values)
     if mask.dtype != np.bool_ or mask.shape != (size,):
         what, got = f"{several} must be a truth value for each {one} of the log", f"{mask.dtype} of shape {mask.shape}"

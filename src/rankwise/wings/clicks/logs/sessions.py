@@ -99,18 +99,10 @@ class Sessions:
                     hint=f"leave the {key} out, or `set sessions=False` where the parts of a page differ",
                 )
         columns: Keywords = {"offsets": np.append(np.flatnonzero(first.to_numpy()), len(table))}
-        for source, several, name in (
-            (table, "pairs", "pair"),
-            (table, "positions", "position"),
-            (table, "clicked", "clicked"),
-            (table, "probabilities", "probability"),
-            (heads, "rankers", "ranker"),
-            (heads, "segments", "segment"),
-            (heads, "weights", "weight"),
-            (heads, "days", "day"),
-        ):
-            if name in schema:
-                columns[several] = source[name].to_numpy()
+        of_rows = {"pairs": "pair", "positions": "position", "clicked": "clicked", "probabilities": "probability"}
+        of_lists = {"rankers": "ranker", "segments": "segment", "weights": "weight", "days": "day"}
+        for source, names_of in ((table, of_rows), (heads, of_lists)):
+            columns |= {name: source[one].to_numpy() for name, one in names_of.items() if one in schema}
         if "user" in schema:
             columns["users"] = heads["user"].rank("dense").cast(pl.Int64).to_numpy() - 1
             columns["user_ids"] = heads["user"].unique().sort().to_numpy()

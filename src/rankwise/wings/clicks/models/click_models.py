@@ -18,8 +18,9 @@ from rankwise.base.arrays import Array, Column, Keywords, read_only
 from rankwise.base.compiling import kernel
 from rankwise.base.tables import count, spans
 from rankwise.wings.clicks import em
-from rankwise.wings.clicks.logs.log import Log, Sessions
+from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.logs.position_pairs import Exchanges
+from rankwise.wings.clicks.logs.sessions import Sessions
 from rankwise.wings.clicks.models.model import ClickModel, Estimate, Estimation
 
 

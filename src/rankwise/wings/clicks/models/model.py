@@ -12,7 +12,8 @@ from rankwise import check
 from rankwise.base.arrays import Array, Column, Keywords, Offsets
 from rankwise.base.tables import Table, count, number, spans
 from rankwise.statistics import Result
-from rankwise.wings.clicks.logs.log import Log, Sessions, named_pairs
+from rankwise.wings.clicks.logs.log import Log, named_pairs
+from rankwise.wings.clicks.logs.sessions import Sessions
 
 
 class Estimation(NamedTuple):

@@ -202,7 +202,6 @@ def logging_exposure(
 
 
 def _by_position(log: Log, values: Array) -> Array:
-    """Return sums of cells by query and position."""
     shape = log.n_queries, log.n_positions
     keys = log.queries * log.n_positions + log.positions - 1
     return np.asarray(np.bincount(keys, values, shape[0] * shape[1]), np.float64).reshape(shape)

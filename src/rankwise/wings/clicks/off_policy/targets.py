@@ -328,6 +328,5 @@ def fitted(targets: RankingDataset | Estimates, log: Log, data: RankingDataset, 
 
 
 def _documents(log: Log) -> RankingDataset:
-    """Return the pairs of the log, with one constant feature."""
     labels, ids = np.zeros(log.n_pairs), {"query_ids": log.query_ids, "document_ids": log.document_ids}
     return RankingDataset(np.zeros((log.n_pairs, 1)), labels, log.offsets, **ids)  # type: ignore[arg-type]
