@@ -141,7 +141,7 @@ class TrainedFactors(FactorsModel):
 
     def files(self) -> dict[str, bytes]:
         """Return the file of its arrays."""
-        return {_FILE: check.optional("safetensors.numpy", "torch").save(self.arrays())}
+        return {_FILE: check.optional("safetensors.numpy", "recommend").save(self.arrays())}
 
     def description(self) -> Json:
         """Return the number of epochs, and the version of torch if it was trained here."""
@@ -151,7 +151,7 @@ class TrainedFactors(FactorsModel):
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read the file."""
-        library = check.optional("safetensors.numpy", "torch")
+        library = check.optional("safetensors.numpy", "recommend")
         with check.library("vectors", "a .safetensors file"):
             arrays = library.load(files[_FILE])
         return cls.from_arrays(arrays, rounds=int(description["epochs"]))

@@ -13,7 +13,6 @@ from rankwise import RankingDataset, __version__, check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.base.files import check_writable_folder, replacing
-from rankwise.models import storage
 from rankwise.statistics import BLUE, COLOURS, GREY, Finding, Result, alpha, draw_means, figure
 
 if TYPE_CHECKING:
@@ -264,8 +263,7 @@ def _prepare(folder: Path, force: bool) -> Path:
         raise FileExistsError(check.Message(f"{folder} exists already and was not made by rankwise demo", hint=hint))
     check_writable_folder(folder)
     (folder / "models").mkdir(parents=True, exist_ok=True)
-    for name in (*map(_file, OBJECTIVES), _AUTO):
-        storage.check_model_target(folder / name, force=True)
+    check_writable_folder(folder / "models")
     _write(folder / MARK, "rankwise demo made this folder. Running it again replaces the files that it wrote.\n")
     return folder
 

@@ -1,14 +1,14 @@
 """Figures of single queries: differences, distributions of values, one method against another, gains by relevance."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import Comparison
-from rankwise.evaluation import pair
+from rankwise import Comparison, compare
 from rankwise.statistics import GREY, chosen_pairs, differences_size, draw_differences, wins_ties_losses
 from rankwise.wings.lab.experiments.running.store import slug
 from rankwise.wings.lab.report import figure_style
@@ -73,11 +73,7 @@ def _untested(view: View, data: str) -> Comparison:
     common = set.intersection(*(set(evaluation.query_ids.tolist()) for evaluation in evaluations.values()))
     if any(len(common) < evaluation.query_ids.size for evaluation in evaluations.values()):
         evaluations = {name: view.evaluation(data, level, name, common) for name in evaluations}
-    paired = pair(evaluations, None, None, seed=0, level=view.confidence)
-    return Comparison(
-        systems=tuple(evaluations), paired=paired, pairs=(), baseline=None, test="fisher", correction="none",
-        level=view.confidence, overlap=None,
-    )  # fmt: skip
+    return replace(compare(evaluations, test="t", level=view.confidence), pairs=())
 
 
 def distributions(view: View) -> list[Plot]:
