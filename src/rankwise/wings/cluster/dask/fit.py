@@ -28,9 +28,8 @@ def fit(
     data are measured and the ``checkpoint``, if there is one, is written. ``threads`` are those of each worker; by
     default as many as Dask gave it.
 
-    Args:
-        **columns: Which column is what, as in :meth:`RankingDataset.from_frame`: ``query="qid", label="label",
-            features=…, weight=…`` ….
+    ``columns`` say which column is what, as in :meth:`RankingDataset.from_frame`: ``query="qid", label="label",
+    features=…, weight=…`` ….
 
     ``ranker.partitions_`` says where the data were and what was moved. Everything else is as after ``ranker.fit``.
     """

@@ -31,9 +31,6 @@ def fit(
     Blocks, checkpoints, whole queries and gradients are those of ``rw.cluster.dask.fit``. The ranker's ``threads`` are
     the CPUs of each actor; by default those of the cluster, divided by the number of actors.
 
-    Args:
-        **columns: Which column is what, as in :meth:`RankingDataset.from_frame`.
-
     ``ranker.partitions_`` says where the data were and what was moved. Everything else is as after ``ranker.fit``.
     """
     check.optional("ray", "ray")
