@@ -316,7 +316,8 @@ def _write_results(result: Demonstration) -> None:
 def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[str, Any]) -> "Results":
     """Return one trial of every ranker as the results of an experiment, from which the report is written."""
     from rankwise.wings.lab.experiments.results import Results
-    from rankwise.wings.lab.experiments.running import frames, provenance
+    from rankwise.wings.lab.experiments.running import frames
+    from rankwise.wings.lab.experiments.running.trials import date, machine, versions
     from rankwise.wings.lab.experiments.schema import stack_trials
 
     test, ranked = result.parts["test"], result.verdict.ranked
@@ -348,8 +349,8 @@ def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[s
         feature_names=None if test.feature_names is None else list(test.feature_names),
         about={
             "command": "rankwise demo",
-            "date": provenance.date(),
-            "machine": provenance.machine(),
-            "versions": provenance.versions("lightgbm"),
+            "date": date(),
+            "machine": machine(),
+            "versions": versions("lightgbm"),
         },
     )

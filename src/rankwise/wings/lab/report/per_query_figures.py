@@ -138,13 +138,11 @@ def _by_group(view: View, name: str, title: str, caption: str, draw_one: _Draw, 
         )
 
         def draw(drawing: "Figure", places: list[tuple[str, str]] = places, against: str = against) -> None:
-            panels = figure_style.laid_out(drawing, len(places), columns, sharex=True, sharey=True)
+            titles = [f"{method}" + (f", {data}" if len(view.datasets) > 1 else "") for method, data in places]
+            panels = figure_style.laid_out(drawing, titles, columns=columns, sharex=True, sharey=True)
             wide = figure_style.shape(len(places), columns)[1]
             for place, (panel, (method, data)) in enumerate(zip(panels, places, strict=True)):
                 draw_one(panel, view, data, method, against)
-                text = f"{method}" + (f", {data}" if len(view.datasets) > 1 else "")
-                figure_style.heading(panel, text)
-                figure_style.light_grid(panel)
                 if place % wide:
                     panel.set_ylabel("")
 

@@ -19,10 +19,9 @@ from rankwise.language import Workspace, registry
 from rankwise.rankers import installed
 from rankwise.statistics import weighted_mean
 from rankwise.wings.lab.experiments.results import DESCRIPTION, PAGE, Results
-from rankwise.wings.lab.experiments.running import provenance
-from rankwise.wings.lab.experiments.running.eta import Clock
+from rankwise.wings.lab.experiments.running.progress import Clock
 from rankwise.wings.lab.experiments.running.store import TRIALS, Outcome, Store
-from rankwise.wings.lab.experiments.running.trials import TrialCell, cells_of, compute
+from rankwise.wings.lab.experiments.running.trials import TrialCell, cells_of, compute, date, machine
 from rankwise.wings.lab.experiments.schema import KEY
 from rankwise.wings.lab.experiments.spec import Spec
 
@@ -220,8 +219,8 @@ def _description(work: ExperimentRun, command: str) -> Json:
     facts = {
         "rankwise": __version__,
         "command": command,
-        "machine": provenance.machine(),
-        "date": provenance.date(),
+        "machine": machine(),
+        "date": date(),
     }
     spec = work.spec.plain()
     spec |= {"data": [check.shown(text) for text in work.spec.data]}  # of URLs, no secrets
