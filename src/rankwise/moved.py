@@ -35,7 +35,7 @@ MODULES = {
     "rankwise.data.letor": "rankwise.data.io.letor",
     "rankwise.data.reading": "rankwise.data.io.reading",
     "rankwise.data.remote": "rankwise.data.io.remote",
-    "rankwise.data.synthetic.ratings": "rankwise.wings.recommend.data.synthetic_ratings",
+    "rankwise.data.synthetic.ratings": "rankwise.wings.recommend.data.sources",
     "rankwise.data.tables": "rankwise.data.io.tables",
     "rankwise.data.thin": "rankwise.data.subsample",
     "rankwise.data.users": "rankwise.wings.clicks.models.users",

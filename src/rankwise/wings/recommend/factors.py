@@ -17,8 +17,7 @@ from rankwise.base.arrays import Array, Column, Floats, Ids, Json, Offsets
 from rankwise.base.compiling import FUSED, kernel
 from rankwise.base.threads import over_queries
 from rankwise.models import Schema
-from rankwise.wings.recommend.model import Liked, RecommenderModel
-from rankwise.wings.recommend.verify import FACTORS, Kinds
+from rankwise.wings.recommend.model import FACTORS, Kinds, Liked, RecommenderModel
 
 if TYPE_CHECKING:
     import polars as pl
