@@ -17,11 +17,12 @@ SERIAL := python -m pytest -q --durations=5
 # $(call timed,NAME,COMMAND) runs a step and prints its seconds.
 timed = @start=$$(date +%s); $(2); status=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$status
 
-.PHONY: help demo test test-all test-integrations fast check style types layers pages pytest format docs results benchmarks clean
+.PHONY: help demo test test-all test-core test-integrations fast check style types layers pages pytest format docs results benchmarks clean
 help:
 	@echo "make demo        install the core into $(VENV) and run the demonstration"
 	@echo "make test        install everything that the tests need, then run every check and every test"
 	@echo "make test-all    the same with all random cases, of which make test runs a tenth"
+	@echo "make test-core   the tests of the core alone, without those of wings: a few minutes"
 	@echo "make test-integrations  tests with PyTerrier, MLflow, Ray, …, which it installs into environments of their own"
 	@echo "make fast        the checks' and tests' quick tier, for the developer's loop"
 	@echo "make check       formatting, lint, types, layers, documentation"
@@ -45,6 +46,15 @@ test-integrations: export RANKWISE_TESTS := integrations
 test-integrations: $(VENV)-integrations/.done $(VENV)-mlflow/.done
 	$(call timed,integrations,$(VENV)-integrations/bin/$(SERIAL) tests/integrations --ignore tests/integrations/test_mlflow.py)
 	$(call timed,MLflow,$(VENV)-mlflow/bin/$(SERIAL) tests/integrations/test_mlflow.py)
+
+# What needs a wing, or several of them: pages and examples use all, and so do tests of kills and of damaged files.
+WINGS := src/rankwise/wings tests/wings tests/integrations tests/docs tests/test_examples.py tests/test_wheel.py \
+  $(patsubst %,tests/robustness/test_%.py,cluster full_disk fuzz_logs fuzz_models fuzz_ratings fuzz_specs fuzz_texts kills) \
+  $(patsubst %,docs/%.md,better clicks click-weights demo experiments recommend reports rerank scale serving spark synthetic) \
+  docs/papers docs/results
+
+test-core: style
+	$(call timed,tests of the core,$(PYTEST) $(WINGS:%=--ignore=%))
 
 fast: style
 	$(call timed,quick tests,$(PYTEST) -m "not slow")
