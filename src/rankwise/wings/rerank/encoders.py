@@ -12,7 +12,7 @@ import logging
 import math
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, cast
 
@@ -39,20 +39,6 @@ _PICKLED = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 _HEADS = ("ForSequenceClassification", "ForCausalLM")
 
 
-class Tokenizer(Protocol):
-    """The members of a fast tokenizer of transformers that are used here."""
-
-    pad_token_id: int | None
-    pad_token_type_id: int
-    padding_side: str
-
-    def __call__(
-        self, text: list[str], text_pair: list[str], *, truncation: bool, return_attention_mask: bool
-    ) -> Mapping[str, list[list[int]]]:
-        """Return the ids of each pair, without padding."""
-        ...
-
-
 class PairScorer(Protocol):
     """A cross-encoder, or the module that a trainer wraps around it."""
 
@@ -69,17 +55,9 @@ class CrossEncoder(PairScorer, Protocol):
     """The members of sentence-transformers' ``CrossEncoder`` that are used here, beside those of a module."""
 
     activation_fn: torch.nn.Module
+    device: torch.device
     max_seq_length: int | None
-
-    @property
-    def num_labels(self) -> int:
-        """Number of outputs."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the parameters."""
-        ...
+    num_labels: int
 
     def save_pretrained(self, path: str, /, *, create_model_card: bool) -> None:
         """Write a Hugging Face folder."""
