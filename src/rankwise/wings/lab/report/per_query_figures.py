@@ -34,14 +34,7 @@ def differences(view: View, comparisons: Mapping[str, Comparison]) -> list[Plot]
         shown = (shown or chosen_pairs(by_query, view.main))[:_MOST_PAIRS]
         if not all(by_query.differences(*one, view.main).size > 1 for one in shown):
             continue
-        frame = pl.concat(
-            [
-                view.paired(data, *one).select(
-                    pl.lit(one[0]).alias("method"), pl.lit(one[1]).alias("against"), pl.all()
-                )
-                for one in shown
-            ]
-        )
+        frame = _side_by_side(view, [(data, *one) for one in shown]).drop("data")
         alt = "; ".join(
             f"{one} is better than {other} on {wins}, equal on {ties} and worse on {losses} of {wins + ties + losses} "
             "queries"
@@ -125,17 +118,7 @@ def _by_group(view: View, name: str, title: str, caption: str, draw_one: _Draw, 
         ]
         if not places:
             continue
-        frame = pl.concat(
-            [
-                view.paired(data, method, against).select(
-                    pl.lit(data).alias("data"),
-                    pl.lit(method).alias("method"),
-                    pl.lit(against).alias("against"),
-                    pl.all(),
-                )
-                for method, data in places
-            ]
-        )
+        frame = _side_by_side(view, [(data, method, against) for method, data in places])
 
         def draw(drawing: "Figure", places: list[tuple[str, str]] = places, against: str = against) -> None:
             titles = [f"{method}" + (f", {data}" if len(view.datasets) > 1 else "") for method, data in places]
@@ -158,6 +141,18 @@ def _by_group(view: View, name: str, title: str, caption: str, draw_one: _Draw, 
             )
         )
     return groups
+
+
+def _side_by_side(view: View, places: list[tuple[str, str, str]]) -> pl.DataFrame:
+    """The values of two methods on every query, by data set, method and the one that it is held against."""
+    return pl.concat(
+        [
+            view.paired(data, method, against).select(
+                pl.lit(data).alias("data"), pl.lit(method).alias("method"), pl.lit(against).alias("against"), pl.all()
+            )
+            for data, method, against in places
+        ]
+    )
 
 
 def _places(view: View, against: str, methods: list[str]) -> Iterator[tuple[str, str]]:

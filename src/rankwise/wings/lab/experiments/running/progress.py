@@ -8,6 +8,7 @@ import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
 
     from rankwise.rankers import RankerExpression
-    from rankwise.wings.lab.experiments.running.run import ExperimentRun, Progress, Report
+    from rankwise.wings.lab.experiments.running.run import ExperimentRun
     from rankwise.wings.lab.experiments.running.store import Store
     from rankwise.wings.lab.experiments.running.trials import TrialCell
     from rankwise.wings.lab.experiments.spec import Spec
@@ -32,6 +33,26 @@ _ROUNDS = ("rounds", "epochs")
 _ENOUGH = 30.0  # seconds of probing, after which what is known has to do for the rest
 
 Kind = tuple[str, float, str]
+
+
+@dataclass(kw_only=True, eq=False)
+class Progress:
+    """How far a run is; reported after every trial."""
+
+    total: int
+    """Trials times methods, levels and data sets."""
+    kept: int
+    """Those that were there before."""
+    done: int
+    """Those that are there now."""
+    seconds_left: float | None
+    """At most, as far as can be told; None: not known yet."""
+    means: dict[tuple[str, float, str], list[float]] = field(default_factory=dict)
+    """(data, level, method) -> the deciding metric's mean of each trial that is there."""
+    failed: list[str] = field(default_factory=list)
+
+
+Report = Callable[[Progress], None]
 
 
 class Clock:
@@ -136,7 +157,7 @@ def forecast(work: "ExperimentRun") -> str:
 @contextlib.contextmanager
 def watching(
     spec: "Spec", folder: Path, terminal: "Console", note: Callable[[str], None], *, enabled: bool | None
-) -> Iterator["Report"]:
+) -> Iterator[Report]:
     """Return the function that a run calls after every trial; an interruption prints what is kept, and is raised again.
 
     By default a bar is shown on a terminal and a line now and then elsewhere; ``enabled=False`` shows nothing.
@@ -148,7 +169,7 @@ def watching(
     shown = enabled is not False
     live = Live(console=terminal, refresh_per_second=4, transient=True) if shown and terminal.is_terminal else None
 
-    def report(progress: "Progress") -> None:
+    def report(progress: Progress) -> None:
         nonlocal last
         if shown and (not seen or (live is None and time.monotonic() - last > _EVERY)):
             note(_sentence(progress))
@@ -166,7 +187,7 @@ def watching(
         raise
 
 
-def _sentence(progress: "Progress") -> str:
+def _sentence(progress: Progress) -> str:
     left = progress.seconds_left
     more = (
         "" if left is None else f", at most {duration(left)} left" if progress.done < progress.total else ", all there"
@@ -174,7 +195,7 @@ def _sentence(progress: "Progress") -> str:
     return f"{progress.done} of {progress.total} trainings done{more}"
 
 
-def _picture(spec: "Spec", progress: "Progress") -> "Group":
+def _picture(spec: "Spec", progress: Progress) -> "Group":
     """A bar, and the means so far with their intervals."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
