@@ -579,13 +579,13 @@ def test_page_names_no_address(page):
     assert not re.search(r'(?:src|href)="(?!#|data:)', page)
 
 
-def test_users_texts_are_text(page, results):
+def test_users_texts_are_text(page, results, tmp_path):
     assert EVIL not in page
     assert "<img" not in page
     found = synthetic.results(title="<b>bold</b> & more", methods={"<i>x": "a", "y": "b"}, trials=2, queries=5)
-    written = html.page(
-        title=found.spec["title"], kicker="", claim=("<u>", "<u>"), sections=[("a", "<s>", "")], packed=None
-    )
+    path, title = tmp_path / "page.html", found.spec["title"]
+    html.write_page(path, title=title, kicker="", claim=("<u>", "<u>"), sections=[("a", "<s>", "")], force=False)
+    written = path.read_text(encoding="utf-8")
     assert "&lt;b&gt;bold&lt;/b&gt; &amp; more" in written
     assert "<u>" not in written
     assert "<s>" not in written
