@@ -48,7 +48,7 @@ class Source:
         >>> [Source(text).name for text in ("MQ2008", "synthetic(n_queries=9)", "a/rows.txt.gz", "web=a/rows.txt")]
         ['mq2008', 'synthetic', 'rows', 'web']
         """
-        name, text = self._parts
+        name, text = self._named_text
         entry = None if name else self._entry()
         return name or (entry.name if entry else Path(check.address(text)).name.partition("(")[0].partition(".")[0])
 
@@ -92,7 +92,7 @@ class Source:
     def read(self) -> RankingDataset:
         """Read or make the data."""
         self._only_documents()
-        _, text = self._parts
+        _, text = self._named_text
         with check.naming(text):
             if self._entry() is not None:
                 data = concatenate([part for part in self._load(1) if part is not None])
@@ -121,7 +121,7 @@ class Source:
             raise check.error("ratings of items are no documents with features", got=self.text, hint=hint)
 
     @property
-    def _parts(self) -> tuple[str, str]:
+    def _named_text(self) -> tuple[str, str]:
         """The name that stands before the text, empty without one, and the text."""
         name, equals, rest = self.text.partition("=")
         named = equals and "(" not in name and "://" not in name
@@ -129,15 +129,15 @@ class Source:
 
     def _generator(self) -> str:
         """The generator of synthetic data; empty for data that are read."""
-        word = self._parts[1].partition("(")[0].strip()
+        word = self._named_text[1].partition("(")[0].strip()
         return word if word in _SYNTHETIC else ""
 
     def _entry(self) -> "CatalogEntry | None":
         """What is known of a set of the catalog, or of the user's own; None for a plain file and synthetic data."""
-        return None if self._generator() else entry_of(self._parts[1])
+        return None if self._generator() else entry_of(self._named_text[1])
 
     def _load(self, fold: int) -> Parts:
-        loaded: Parts = load_dataset(self._parts[1], fold if self.n_folds else None, self.folder)
+        loaded: Parts = load_dataset(self._named_text[1], fold if self.n_folds else None, self.folder)
         return loaded
 
     def _some(self, data: RankingDataset, share: float | None = None) -> RankingDataset:
@@ -159,7 +159,7 @@ def _whole(source: Source) -> RankingDataset:
 
 @lru_cache(maxsize=1)
 def _ratings(source: Source) -> Interactions:
-    _, text = source._parts
+    _, text = source._named_text
     every: Interactions
     with check.naming(text):
         if source._generator():
