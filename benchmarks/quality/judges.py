@@ -24,10 +24,10 @@ import numpy as np
 import rankwise as rw
 from benchmarks import harness
 from rankwise.base.arrays import rows_of
-from rankwise.statistics.prediction_powered import JudgedMean, prediction_powered
-from rankwise.statistics.sampled import discounted, judge_errors, sampled_difference
 from rankwise.statistics.significance import t_test
 from rankwise.wings.judging.plan import inclusion, systematic
+from rankwise.wings.judging.prediction_powered import JudgedMean, prediction_powered
+from rankwise.wings.judging.sampled import discounted, judge_errors, sampled_difference
 
 SYSTEMS = {"close": (38, 36), "far": (36, 14)}
 """Two features as systems, numbered from 0: rankings that agree more, and less."""

@@ -11,7 +11,7 @@ from rankwise.model_selection.result import Tuning as Tuning
 from rankwise.quality.examine import DataCheck as DataCheck
 from rankwise.quality.learning_curve import LearningCurve as LearningCurve
 from rankwise.quality.skew import FeatureComparison as FeatureComparison
-from rankwise.statistics.judged import JudgedEvaluation as JudgedEvaluation
 from rankwise.statistics.objective_checks import ObjectiveChecks as ObjectiveChecks
 from rankwise.statistics.reliability import Reliability as Reliability
+from rankwise.wings.judging.result import JudgedEvaluation as JudgedEvaluation
 from rankwise.wings.recommend.choice import RecommenderChoice as RecommenderChoice

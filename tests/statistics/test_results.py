@@ -19,15 +19,15 @@ from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.model_selection.cross_validate import CrossValidation
 from rankwise.model_selection.frontier import Frontier
 from rankwise.model_selection.result import Trial, Tuning
-from rankwise.quality.doctor.labels import DataFinding
 from rankwise.quality.examine import DataCheck
+from rankwise.quality.findings import DataFinding
 from rankwise.quality.learning_curve import LearningCurve
 from rankwise.quality.skew import compare_features
-from rankwise.statistics.judged import JudgedEvaluation
-from rankwise.statistics.prediction_powered import JudgedMean
 from rankwise.statistics.result import Result, as_json
 from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
+from rankwise.wings.judging.prediction_powered import JudgedMean
+from rankwise.wings.judging.result import JudgedEvaluation
 from rankwise.wings.lab.demo.run import HEADLINE, METRICS, Demonstration
 from rankwise.wings.recommend.choice import Candidate, RecommenderChoice
 from tests.refusals import refusal, refuses

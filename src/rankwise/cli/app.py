@@ -13,7 +13,8 @@ from rankwise.base import caches, hooks
 from rankwise.cli import console, data
 from rankwise.cli.command import DATA, EVALUATE, PANELS, TRAIN, Group, register
 from rankwise.cli.evaluate import evaluate, explain
-from rankwise.cli.train import auto, cross_validate, export, frontier, train, tune
+from rankwise.cli.train import export, train
+from rankwise.cli.train import model_selection as search
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected error, 2 bad usage or bad input, 3 a check fails or an alarm, 4 cannot tell, "
@@ -133,7 +134,7 @@ def root(
 
 
 register(
-    app, TRAIN, train.train, cross_validate.cross_validate, train.predict, tune.tune, auto.auto, frontier.frontier,
+    app, TRAIN, train.train, search.cross_validate, train.predict, search.tune, search.auto, search.frontier,
     export.export, export.objectives,
 )  # fmt: skip
 register(app, EVALUATE, evaluate.evaluate, evaluate.compare, explain.explain)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rankwise import check
 from rankwise.base.progress import bar
 from rankwise.base.steps import Steps as Steps
-from rankwise.base.tables import Table
-from rankwise.statistics import terminal_tables
+from rankwise.base.tables import Table, raised, width
 from rankwise.statistics.result import as_json
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as Grid
 
 WIDE = 100_000  # a pipe has no right margin
 _documents: "list[TextIO]" = []  # where documents go, while all else goes to standard error
@@ -39,13 +39,34 @@ def table(content: Table, *, title: str = "", narrow: Table | None = None) -> No
     console = terminal()
     if title:
         console.print(f"\n[bold]{plain(title)}[/]")
-    for one in (content, narrow) if console.is_terminal else ():
-        if one is not None and terminal_tables.width(one, console) <= console.width:
-            console.print(terminal_tables.grid(one))
+    for one in filter(None, (content, narrow) if console.is_terminal else ()):
+        laid_out = grid(one)
+        if console.measure(laid_out, options=console.options.update(max_width=WIDE)).maximum <= console.width:
+            console.print(laid_out)
             for line in one.notes:
                 console.print(plain(line), style="dim")
             return
     console.print(plain(content.text()), soft_wrap=True)
+
+
+def grid(content: Table) -> "Grid":
+    """Lay a table out with rules; numbers line up also where some have marks beside them."""
+    from rich import box
+    from rich.table import Table as Grid
+
+    rows = content.cells()
+    laid_out = Grid(box=box.SIMPLE_HEAD, header_style="bold cyan")
+    room = [max((width(row[j].text) for row in rows), default=0) for j in range(len(content.header))]
+    for name, side, least in zip(content.header, content.align, room, strict=True):
+        laid_out.add_column(plain(name if side == "l" else name.rjust(least)), no_wrap=True)
+    for row in rows:
+        cells = []
+        for cell, side, least in zip(row, content.align, room, strict=True):
+            indent = " " * (least - width(cell.text)) if side == "r" else ""
+            text = f"[bold green]{plain(cell.text)}[/]" if cell.best else plain(cell.text)
+            cells.append(indent + text + raised(cell.marks))
+        laid_out.add_row(*cells)
+    return laid_out
 
 
 def document(value: object) -> None:
@@ -83,13 +104,11 @@ def notes_after() -> Iterator[list[str]]:
     held_back: list[str] = []
     show = warnings.showwarning
 
-    def hold(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
-    ) -> None:
+    def hold(message: Any, category: Any, *place: Any, **more: Any) -> None:
         if issubclass(category, RuntimeWarning):
             held_back.append(str(message))
         else:
-            show(message, category, filename, lineno, file, line)
+            show(message, category, *place, **more)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", RuntimeWarning)

@@ -1,26 +1,25 @@
 """Which system is better, by how much, and is it more than chance? Paired tests between systems."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, moved
+from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
 from rankwise.base.stream import Stream
 from rankwise.evaluation.pairing import DEFAULT, System, pair
-from rankwise.evaluation.systems import Evaluated, Run, Scored
+from rankwise.evaluation.systems import Evaluated, Run
 from rankwise.statistics import significance
 from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
-from rankwise.statistics.judged import JudgedEvaluation
 from rankwise.statistics.titles import bounds_of
 
 if TYPE_CHECKING:
     from rankwise.metrics import MetricLike
-
-__all__ = ["Comparison", "Pair", "compare"]
+    from rankwise.wings.judging.result import JudgedEvaluation
 
 
 @overload
@@ -34,7 +33,7 @@ def compare(
     systems: Mapping[str, System], data: Evaluated, metrics: "MetricLike | Iterable[MetricLike] | None" = None, *,
     judge: Run | ArrayLike, sampled: str | None = None, baseline: str | None = None, level: float = 0.95,
     correction: str = "holm",
-) -> JudgedEvaluation: ...  # fmt: skip
+) -> "JudgedEvaluation": ...  # fmt: skip
 @moved.renamed("rw.compare")
 def compare(
     systems: Mapping[str, System],
@@ -49,7 +48,7 @@ def compare(
     test: str | None = None,
     split: Sequence[float] | None = None,
     seed: int = 0,
-) -> Comparison | JudgedEvaluation:
+) -> "Comparison | JudgedEvaluation":
     """Compare systems by paired tests.
 
     A system is whatever :func:`evaluate` takes (scores, a model, also of another library, a function of features) or an
@@ -79,24 +78,23 @@ def compare(
         got = len(systems) if isinstance(systems, Mapping) else type(systems).__name__
         hint = "pass a dictionary from names to scores, models or evaluations"
         raise check.error("compare needs at least two systems by name", got=got, hint=hint)
-    names = tuple(map(str, systems))
+    systems = {str(name): system for name, system in systems.items()}
+    names = tuple(systems)
     check.number("level", level, least=0.0, most=1.0, open_ends=True)
     check.choice("correction", correction, ["holm", "none"])
     if baseline is not None:
         check.choice("baseline", baseline, names)
-    chosen = [(b, a) for a, b in itertools.combinations(names, 2)]
-    if baseline is not None:
         chosen = [(name, baseline) for name in names if name != baseline]
+    else:
+        chosen = [(b, a) for a, b in itertools.combinations(names, 2)]
     if judge is not None or sampled is not None:
-        from rankwise.evaluation.judged import evaluate_judged  # brings polars, which takes long to load
-
         if judge is None or data is None or test is not None or split is not None:
             what, hint = "estimates with a judge need its grades and data", "`pass judge=…`; leave test and split out"
             raise check.error(what, hint=hint)
         settings: Keywords = {"pairs": chosen, "sampled": sampled, "correction": correction, "level": level}
-        scored = cast("Mapping[str, Scored]", dict(zip(names, systems.values(), strict=True)))
-        return evaluate_judged(scored, data, metrics or DEFAULT, judge, **settings)
-    paired = pair(dict(zip(names, systems.values(), strict=True)), data, metrics, seed=seed, level=level)
+        evaluate_judged: Callable[..., JudgedEvaluation] = hooks.find("evaluation", "judge")
+        return evaluate_judged(systems, data, metrics or DEFAULT, judge, **settings)
+    paired = pair(systems, data, metrics, seed=seed, level=level)
     overlap = _overlap(split, paired)
     test = check.choice("test", test or ("fisher" if overlap is None else "corrected_t"), TESTS)
     if test == "corrected_t" and overlap is None:
@@ -105,10 +103,10 @@ def compare(
     stream = Stream(seed, query_ids=paired.ids).child("flips")
     pairs: list[Pair] = []
     for metric, rows in paired.values.items():
+        values = dict(zip(names, rows, strict=True))
         tested = []
         for system, against in chosen:
-            differences = rows[names.index(system)] - rows[names.index(against)]
-            results = _test(metric, differences, paired, stream, level, overlap)
+            results = _test(metric, values[system] - values[against], paired, stream, level, overlap)
             tested.append({"metric": metric, "system": system, "against": against, **results})
         deciding = np.array([one[f"p_{test}"] for one in tested])
         adjusted = significance.holm(deciding) if correction == "holm" else deciding
@@ -161,9 +159,7 @@ def _overlap(split: Sequence[float] | None, paired: Paired) -> float | None:
         return None
     parts = check.fractions(split)
     if paired.unit != "trial" or len(parts) < 2 or not parts[0] or not parts[-1]:
-        raise check.error(
-            "split is the proportions of train, …, test of the trials that are compared",
-            got=f"{tuple(split)} for pairs by {paired.unit}",
-            hint="give lists with one entry per trial, and for example split=(0.6, 0.2, 0.2)",
-        )
+        what = "split is the proportions of train, …, test of the trials that are compared"
+        hint = "give lists with one entry per trial, and for example split=(0.6, 0.2, 0.2)"
+        raise check.error(what, got=f"{tuple(split)} for pairs by {paired.unit}", hint=hint)
     return parts[-1] / parts[0]

@@ -1,11 +1,12 @@
 """How good scores are: metrics on every query, of one ranking or of rankings drawn from a policy."""
 
-from collections.abc import Iterable
-from typing import overload
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, overload
 
 from numpy.typing import ArrayLike
 
 from rankwise import check, moved
+from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
 from rankwise.evaluation.measure import measure, score
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
@@ -13,7 +14,9 @@ from rankwise.evaluation.systems import Evaluated, Run, Scored
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.judged import JudgedEvaluation
+
+if TYPE_CHECKING:
+    from rankwise.wings.judging.result import JudgedEvaluation
 
 
 @overload
@@ -32,7 +35,7 @@ def evaluate(
 def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *,
     judge: Run | ArrayLike, level: float = 0.95,
-) -> JudgedEvaluation: ...  # fmt: skip
+) -> "JudgedEvaluation": ...  # fmt: skip
 @moved.renamed("rw.evaluate")
 def evaluate(
     scores_or_model: Scored,
@@ -46,7 +49,7 @@ def evaluate(
     seed: int = 0,
     level: float = 0.95,
     resamples: int = 2000,
-) -> Evaluation | JudgedEvaluation:
+) -> "Evaluation | JudgedEvaluation":
     """Evaluate scores, or a model that predicts them, on every query.
 
     A model is a ranker; a trained model of LightGBM, XGBoost or CatBoost (see :func:`wrap`); a scikit-learn estimator,
@@ -87,17 +90,15 @@ def evaluate(
     """
     find_metrics(metrics)  # a wrong name is an error before data are read
     if judge is not None:
-        from rankwise.evaluation.judged import evaluate_judged  # brings polars, which takes long to load
-
         if policy is not None:
             raise check.error("a judge does not go with a policy", got=f"policy={policy!r}", hint="leave one out")
+        evaluate_judged: Callable[..., JudgedEvaluation] = hooks.find("evaluation", "judge")
         return evaluate_judged({"": scores_or_model}, data, metrics, judge, level=level)
     settings: Keywords = {"seed": seed, "level": level, "resamples": resamples}
     if policy is not None:
         scores, lists, chosen_metrics = score(scores_or_model, data, metrics)
         drawn = SAMPLES if samples is None else samples
-        settings |= {"samples": drawn, "exposure_cutoff": exposure_cutoff}
-        return evaluate_policy(scores, lists, chosen_metrics, policy, **settings)
+        return evaluate_policy(scores, lists, chosen_metrics, policy, drawn, exposure_cutoff, settings)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"

@@ -10,9 +10,8 @@ import numpy as np
 import polars as pl
 
 from rankwise import check, moved
-from rankwise.base import files
 from rankwise.statistics.evaluation import Evaluation, JudgedShare
-from rankwise.statistics.frames import write_frame
+from rankwise.statistics.result import write_frame
 
 FILE = "results.parquet"
 """What the file is called in a folder of results."""
@@ -29,8 +28,7 @@ def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = 
     path = Path(path)
     if path.suffix.lower() != ".parquet":
         raise check.error("an evaluation is written as Parquet", got=str(path), hint="end the name with .parquet")
-    with files.replacing(path, force=force) as new:
-        frame_of(evaluation).write_parquet(new, metadata=metadata_of(evaluation))
+    write_frame(frame_of(evaluation), path, force=force, metadata=metadata_of(evaluation))
     return path
 
 

@@ -51,19 +51,14 @@ class GroupExposure(Result):
     def tables(self) -> list[tables.Table]:
         """Return tables of the shares of groups, and of the disparity between them."""
         mean = self.shares.mean
-        rows = tuple(
-            (
-                name,
-                tables.number(mean[f"documents of {name}"]),
-                tables.number(mean[f"exposure of {name}"]),
-                tables.interval(*self.shares.interval[f"exposure of {name}"]),
-                tables.number(mean.get(f"merit of {name}", np.nan)),
-            )
-            for name in self.names
-        )
+        rows = []
+        for name in self.names:
+            documents, exposure = (tables.number(mean[f"{what} of {name}"]) for what in ("documents", "exposure"))
+            interval = tables.interval(*self.shares.interval[f"exposure of {name}"])
+            rows.append((name, documents, exposure, interval, tables.number(mean.get(f"merit of {name}", np.nan))))
         header = ("group", "documents", "exposure", f"{100 * self.shares.level:g}% interval", "merit")
         notes = "Shares of a list's documents, exposure and merit (its gains), means over queries."
-        shares = tables.Table(header=header, rows=rows, align="lrrlr", notes=(notes,))
+        shares = tables.Table(header=header, rows=tuple(rows), align="lrrlr", notes=(notes,))
         if self.disparity is None:
             return [shares]
         note = "Variance between groups of exposure over merit, which is 1 on average: 0 is fair."
@@ -123,11 +118,8 @@ class GroupMoments:
         equal = self.shares["equal"]
         names = tuple(map(str, equal.names.tolist()))
         columns: dict[str, Array] = {}
-        of_cells = {
-            "documents": equal.merit,
-            "exposure": equal.share(exposure),
-            "merit": self.shares["proportional"].merit,
-        }
+        of_cells = {"documents": equal.merit, "exposure": equal.share(exposure)}
+        of_cells["merit"] = self.shares["proportional"].merit
         for what, values in of_cells.items():
             matrix = np.zeros((self.data.n_queries, len(names)))
             matrix[equal.queries, equal.groups] = values

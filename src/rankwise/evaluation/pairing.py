@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,11 @@ from rankwise import check
 from rankwise.base.arrays import index_of
 from rankwise.evaluation.measure import measure
 from rankwise.evaluation.systems import Evaluated, Scored
-from rankwise.metrics import MetricLike
+from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.comparison import Paired
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.judgements import differing
-
-if TYPE_CHECKING:
-    from rankwise.metrics import Metric
 
 Trial = Evaluation | Mapping[str, float] | float
 System = Scored | Evaluation | Sequence[Trial]
@@ -38,50 +35,41 @@ def pair(
     """Lay systems side by side: scores, models and evaluations by query; lists with one entry per trial by trial."""
     selected = None if metrics is None else find_metrics(metrics)
     kinds = (Evaluation, Mapping) if data is not None else (Evaluation, Mapping, int, float, np.number)
-    trials = {
-        name: isinstance(value, Sequence) and bool(value) and all(isinstance(entry, kinds) for entry in value)
-        for name, value in systems.items()
-    }
-    if any(trials.values()):
-        by_query = [name for name, is_list in trials.items() if not is_list]
-        if by_query:
-            raise check.error(
-                "either all systems have trials or none has",
-                got=f"{by_query[0]!r} without, {next(name for name in trials if trials[name])!r} with",
-                hint="give every system a list with one evaluation (or mean) per trial",
-            )
+    trials: list[str] = []
+    by_query: list[str] = []
+    for name, value in systems.items():
+        is_list = isinstance(value, Sequence) and bool(value) and all(isinstance(entry, kinds) for entry in value)
+        (trials if is_list else by_query).append(name)
+    if trials and by_query:
+        got = f"{by_query[0]!r} without, {trials[0]!r} with"
+        hint = "give every system a list with one evaluation (or mean) per trial"
+        raise check.error("either all systems have trials or none has", got=got, hint=hint)
+    if trials:
         return _by_trial(cast("Mapping[str, Sequence[Trial]]", systems), selected)
     evaluations = {}
     for name, value in systems.items():
         if not isinstance(value, Evaluation):
             if data is None:
-                raise check.error(
-                    "scores and models need the data that they are evaluated on",
-                    got=type(value).__name__,
-                    where=f"system {name!r}",
-                    hint="pass data as the second argument, or give evaluations",
-                )
+                what, where = "scores and models need the data that they are evaluated on", f"system {name!r}"
+                hint = "pass data as the second argument, or give evaluations"
+                raise check.error(what, got=type(value).__name__, where=where, hint=hint)
             value = measure(cast("Scored", value), data, selected or DEFAULT, seed=seed, level=level)
         evaluations[name] = value
-    return _by_query(
-        evaluations, selected, measured_here=not any(isinstance(one, Evaluation) for one in systems.values())
-    )
+    measured_here = not any(isinstance(one, Evaluation) for one in systems.values())
+    return _by_query(evaluations, selected, measured_here=measured_here)
 
 
 def _by_query(
-    evaluations: Mapping[str, Evaluation], selected: "tuple[Metric, ...] | None", *, measured_here: bool
+    evaluations: Mapping[str, Evaluation], selected: tuple[Metric, ...] | None, *, measured_here: bool
 ) -> Paired:
     (first_name, first), *rest = evaluations.items()
     metrics = _common({name: evaluation.metrics for name, evaluation in evaluations.items()}, selected)
     columns = {expression: [first[expression]] for expression in metrics}
     for name, other in rest:
         positions = _positions(first, other, first_name, name)
-        if not np.array_equal(_weights(first), _weights(other)[positions]):
-            raise check.error(
-                "systems to be compared must have the same query weights",
-                got=f"other weights in {name!r} than in {first_name!r}",
-                hint="evaluate all systems on the same data",
-            )
+        if not np.array_equal(first.query_weights, other.query_weights[positions]):
+            got, hint = f"other weights in {name!r} than in {first_name!r}", "evaluate all systems on the same data"
+            raise check.error("systems to be compared must have the same query weights", got=got, hint=hint)
         if not measured_here:  # on the same data
             _require_same_labels(first, other, positions, first_name, name)
         for expression in metrics:
@@ -116,7 +104,7 @@ def _require_same_labels(
 
 
 def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str) -> NDArray[np.int64]:
-    """Where each query of ``first`` is in ``other``."""
+    """Return where each query of ``first`` is in ``other``."""
     mine, theirs = first.query_ids, other.query_ids
     positions = index_of(mine, theirs)
     missing = mine[positions < 0]
@@ -129,44 +117,37 @@ def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str)
     raise check.error("systems to be compared must have the same queries", got=got, hint=hint)
 
 
-def _means(trial: Trial, selected: "tuple[Metric, ...]") -> Mapping[str, float]:
+def _means(trial: Trial, selected: tuple[Metric, ...] | None, name: str) -> Mapping[str, float]:
     if isinstance(trial, Evaluation):
         return trial.mean
-    return trial if isinstance(trial, Mapping) else {str(selected[0]): float(trial)}
+    if isinstance(trial, Mapping):
+        return trial
+    if selected is None or len(selected) != 1:
+        hint = "name it with `metrics='ndcg@10'`, or give dictionaries from metric to mean"
+        raise check.error("plain numbers per trial need the one metric that they are of", where=repr(name), hint=hint)
+    return {str(selected[0]): float(trial)}
 
 
-def _by_trial(systems: Mapping[str, Sequence[Trial]], selected: "tuple[Metric, ...] | None") -> Paired:
-    trials: dict[str, list[Mapping[str, float]]] = {}
-    for name, entries in systems.items():
-        if not all(isinstance(entry, Evaluation | Mapping) for entry in entries) and (
-            selected is None or len(selected) != 1
-        ):
-            hint = "name it with `metrics='ndcg@10'`, or give dictionaries from metric to mean"
-            raise check.error(
-                "plain numbers per trial need the one metric that they are of", where=repr(name), hint=hint
-            )
-        trials[name] = [_means(entry, selected or ()) for entry in entries]
+def _by_trial(systems: Mapping[str, Sequence[Trial]], selected: tuple[Metric, ...] | None) -> Paired:
+    trials = {name: [_means(entry, selected, name) for entry in entries] for name, entries in systems.items()}
     counts = {name: len(entries) for name, entries in trials.items()}
     if len(set(counts.values())) > 1:
         hint = "run every system on the same trials, in the same order"
         raise check.error("systems to be compared must have the same number of trials", got=str(counts), hint=hint)
-    metrics = _common(
-        {f"{name}, trial {i}": tuple(e) for name, es in trials.items() for i, e in enumerate(es)}, selected
-    )
-    values = {
-        expression: np.array([[entry[expression] for entry in entries] for entries in trials.values()])
-        for expression in metrics
-    }
-    for expression, rows in values.items():
+    named = {f"{name}, trial {i}": tuple(e) for name, entries in trials.items() for i, e in enumerate(entries)}
+    values = {}
+    for expression in _common(named, selected):
+        rows = np.array([[entry[expression] for entry in entries] for entries in trials.values()])
         if not np.isfinite(rows).all():
             system, trial = map(int, np.argwhere(~np.isfinite(rows))[0])
             where = f"trial {trial} of system {list(trials)[system]!r}"
             raise check.error(f"the mean of {expression} must be finite", got=rows[system, trial], where=where)
+        values[expression] = rows
     ids = np.arange(next(iter(counts.values())))
     return Paired(unit="trial", values=values, ids=ids, weights=None, evaluations={})
 
 
-def _common(has: Mapping[str, tuple[str, ...]], selected: "tuple[Metric, ...] | None") -> list[str]:
+def _common(has: Mapping[str, tuple[str, ...]], selected: tuple[Metric, ...] | None) -> list[str]:
     """List the expressions of the metrics asked for, or of those that all have."""
     first = next(iter(has.values()))
     metrics = [expression for expression in first if all(expression in expressions for expressions in has.values())]
@@ -180,7 +161,3 @@ def _common(has: Mapping[str, tuple[str, ...]], selected: "tuple[Metric, ...] | 
                 hint = check.suggestion(expression, measured).rstrip("?")
                 raise check.error(f"{name} was not evaluated by a metric asked for", got=expression, hint=hint)
     return metrics
-
-
-def _weights(evaluation: Evaluation) -> NDArray[np.float64]:
-    return np.ones(evaluation.query_ids.size) if evaluation.weights is None else evaluation.weights

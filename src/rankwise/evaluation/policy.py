@@ -5,7 +5,7 @@ next document by the softmax of the scores that are left. What such a policy is 
 estimated here from draws, with the standard error that the draws leave.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -100,21 +100,20 @@ class PolicyEvaluation(Evaluation):
 def evaluate_policy(
     scores: ArrayLike,
     data: RankingDataset,
-    metrics: Iterable[Metric],
-    policy: str = "plackett_luce",
-    *,
-    samples: int = SAMPLES,
-    exposure_cutoff: int | None = None,
-    seed: int = 0,
-    level: float = 0.95,
-    resamples: int = 2000,
+    metrics: Sequence[Metric],
+    policy: str,
+    samples: int,
+    exposure_cutoff: int | None,
+    settings: Keywords,
 ) -> PolicyEvaluation:
-    """Draw rankings from the scores and average metrics and exposure over them; see :func:`rankwise.evaluate`."""
+    """Draw rankings from the scores and average metrics and exposure over them; see :func:`rankwise.evaluate`.
+
+    ``settings`` are those of intervals: seed, level and resamples.
+    """
     check.choice("policy", policy, POLICIES)
     check.integer("samples", samples, least=2)
     values = check.scores(scores, data.offsets, data.query_ids)
-    chosen = list(metrics)
-    exposure, columns = Moments(data.n_docs), [Moments(data.n_queries) for _ in chosen]
+    exposure, columns = Moments(data.n_docs), {str(one): Moments(data.n_queries) for one in metrics}
     groups = GroupMoments(data)
     discount = discounts(int(data.sizes.max(initial=0)))
     if exposure_cutoff is not None:
@@ -122,29 +121,27 @@ def evaluate_policy(
         discount = np.where(shown_ranks, discount, 0.0)
     if policy == "deterministic":
         values = _far_apart(values, data)
-    for ranks in _rankings(values, data, Stream(seed, query_ids=data.query_ids).child("rankings"), samples):
+    for ranks in _rankings(values, data, Stream(settings["seed"], query_ids=data.query_ids).child("rankings"), samples):
         shown = ranks > 0
         seen = np.where(shown, discount[ranks - shown], 0.0)
         exposure.add(seen)
         groups.add(seen)
         order = np.where(shown, -ranks.astype(np.float64), -np.inf)
-        for one, column in zip(chosen, columns, strict=True):
+        for one, column in zip(metrics, columns.values(), strict=True):
             column.add(one.of(order, data))
-    by_name = dict(zip(map(str, chosen), columns, strict=True))
-    settings: Keywords = {"seed": seed, "level": level, "resamples": resamples}
     return PolicyEvaluation(
-        {name: column.mean() for name, column in by_name.items()},
+        {name: column.mean() for name, column in columns.items()},
         np.arange(data.n_queries) if data.query_ids is None else data.query_ids,
         data.weights,
         **settings,
         policy=policy,
         samples=samples,
-        errors={name: column.error() for name, column in by_name.items()},
+        errors={name: column.error() for name, column in columns.items()},
         exposure=exposure.mean(),
         exposure_error=exposure.error(),
         exposure_cutoff=exposure_cutoff,
         data=data,
-        judgements=judgements_of(data, chosen),
+        judgements=judgements_of(data, metrics),
         groups=groups.finish(exposure.mean(), settings),
         candidates=getattr(data, "candidates", ""),  # of lists of texts
     )

@@ -1,9 +1,10 @@
-"""Rankings in files: scores by document, TREC runs, and models that score the data."""
+"""Evaluation of rankings in files: scores by document, TREC runs, and models that score the data."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -16,8 +17,12 @@ from rankwise.data.columns import flat, nested
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.file_formats import read_bytes, shown
 from rankwise.evaluation import trec
+from rankwise.evaluation.evaluate import evaluate
+from rankwise.evaluation.ranking_names import names
 from rankwise.evaluation.systems import FeatureModel
+from rankwise.metrics.base import Metric
 from rankwise.models import formats
+from rankwise.statistics.evaluation import Evaluation
 
 _PICKLE = b"\x80"
 
@@ -29,6 +34,41 @@ class Ranking(NamedTuple):
     data: RankingDataset
     tag: str = ""
     """What a TREC run calls itself."""
+
+
+def evaluate_files(
+    rankings: Sequence[tuple[str, Path]],
+    by: RankingDataset | pl.DataFrame,
+    metrics: Sequence[Metric],
+    models: Mapping[Path, Any],
+    *,
+    all_topics: bool = False,
+    step: Callable[[str], object] = lambda _: None,
+    note: Callable[[str], object] = lambda _: None,
+    **options: Any,
+) -> dict[str, Evaluation]:
+    """Evaluate rankings, each a name, which may be empty, and a file; ``models`` are those that are no files of scores.
+
+    ``by`` are data or qrels, ``options`` those of :func:`rankwise.evaluate`. ``step`` is called before each ranking,
+    ``note`` with a sentence where a model was trained on queries of the data.
+    """
+    evaluations, tags = [], []
+    for _, path in rankings:
+        step(f"Evaluating {shown(path)}")
+        model = models.get(path)
+        scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=model)
+        seen = None if model is None else model.seen_in_training(judged)
+        if seen is not None and seen.any():
+            what = f"{seen.sum():,} of these {seen.size:,} queries have the features of queries that {shown(path)} "
+            note(f"{what}was trained on: what is measured on them says little about new queries")
+        with check.naming(shown(path)):
+            one = evaluate(scores, judged, list(metrics), **options)
+        if one.ranked is not None and (predicts := getattr(model, "predicts_", None)):
+            one = replace(one, ranked=one.ranked._replace(predicts=predicts))
+        evaluations.append(one)
+        tags.append("" if isinstance(by, RankingDataset) else tag)
+    named = names([(name, path, tag) for (name, path), tag in zip(rankings, tags, strict=True)])
+    return dict(zip(named, evaluations, strict=True))
 
 
 def read_scores(path: Path) -> NDArray[np.float64]:
@@ -144,12 +184,8 @@ def _named_labels(data: RankingDataset, joined: RankingDataset) -> Keywords:
     """Return the labels by name of joined documents, 0 for those that the data do not have."""
     if data.more_labels is None:
         return {}
-    rows, ours = (
-        pl.DataFrame({"query": one.qids(), "document": one.document_ids}).with_columns(pl.all().cast(pl.String))
-        for one in (joined, data)
-    )
-    ours = ours.with_columns(
-        pl.Series(name, values) for name, values in flat({"more_labels": data.more_labels}).items()
-    )
-    labels = rows.join(ours, on=["query", "document"], how="left", maintain_order="left").drop("query", "document")
+    named = flat({"more_labels": data.more_labels}).items()
+    ours = trec.ids_of(data).with_columns(pl.Series(name, values) for name, values in named)
+    keys = ["query", "document"]
+    labels = trec.ids_of(joined).join(ours, on=keys, how="left", maintain_order="left").drop(keys)
     return nested(labels.fill_null(0.0).to_dict())

@@ -76,11 +76,8 @@ def write_run(
     frame = _identified(data).with_columns(score=pl.Series(values)).filter(pl.col("score") > -np.inf)
     frame = ranked(frame, "number")  # the ranks written say what trec_eval makes of the scores
     rank = pl.int_range(pl.len()).over("number") + 1
-    return _write(
-        frame.select("query", pl.lit("Q0").alias("q0"), "document", rank.alias("rank"), "score", tag=pl.lit(tag)),
-        path,
-        force,
-    )
+    columns = "query", pl.lit("Q0").alias("q0"), "document", rank.alias("rank"), "score", pl.lit(tag).alias("tag")
+    return _write(frame.select(columns), path, force)
 
 
 def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
@@ -115,11 +112,9 @@ def join(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np.
     topics = qrels.select("query").unique(maintain_order=True)
     shared = topics.join(run, on="query", how="semi", maintain_order="left")
     if shared.is_empty():
-        raise check.error(
-            "run and qrels have no query in common",
-            got=f"{_few(run)} in the run, {_few(qrels)} in the qrels",
-            hint="check that both files belong to the same topics and spell their ids alike",
-        )
+        got = f"{_few(run)} in the run, {_few(qrels)} in the qrels"
+        hint = "check that both files belong to the same topics and spell their ids alike"
+        raise check.error("run and qrels have no query in common", got=got, hint=hint)
     topics = (topics if all_topics else shared).with_row_index("topic")
     retrieved = run.join(topics, on="query").select("topic", "document", "score")
     judged = qrels.join(topics, on="query").drop("query")
@@ -166,12 +161,10 @@ def scores_of_run(run: Run, data: RankingDataset) -> NDArray[np.float64]:
     array([-inf,  0.5])
     """
     if data.query_ids is None or data.document_ids is None:
-        raise check.error(
-            "a run is joined with data by the ids of queries and documents",
-            got="data without " + ("query_ids" if data.query_ids is None else "document_ids"),
-            hint="give the data ids, or pass one score for each document",
-        )
-    rows = pl.DataFrame({"query": data.qids(), "document": data.document_ids}).with_columns(pl.all().cast(pl.String))
+        got = "data without " + ("query_ids" if data.query_ids is None else "document_ids")
+        hint = "give the data ids, or pass one score for each document"
+        raise check.error("a run is joined with data by the ids of queries and documents", got=got, hint=hint)
+    rows = ids_of(data)
     scores = rows.join(run_frame(run), on=["query", "document"], how="left", maintain_order="left")["score"]
     if scores.null_count() == len(scores):
         got = f"{_few(run_frame(run))} in the run, {_few(rows)} in the data"
@@ -194,9 +187,12 @@ def is_qrels(data: object) -> bool:
     """Whether it is qrels: a file, nested dictionaries, a table with a column of grades, a data set of ir_datasets."""
     if isinstance(data, str | Path | Mapping | IrDataset):
         return True
-    if not is_frame(data):
-        return False
-    return "grade" in as_polars(data)[0].collect_schema()
+    return is_frame(data) and "grade" in as_polars(data)[0].collect_schema()
+
+
+def ids_of(data: RankingDataset) -> pl.DataFrame:
+    """Return the ids of each document as text: columns query and document."""
+    return pl.DataFrame({"query": data.qids(), "document": data.document_ids}).with_columns(pl.all().cast(pl.String))
 
 
 def ranked(run: pl.DataFrame, query: str = "query") -> pl.DataFrame:
@@ -273,10 +269,8 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
     table = as_polars(source)[0] if is_frame(source) else pl.LazyFrame()
     names = table.collect_schema().names()
     if not {"query", "document", value} <= set(names):
-        raise check.error(
-            f"{name} must be a path, a table with columns query, document, {value}, or nested dictionaries",
-            got=f"columns {', '.join(names)}" if names else type(source).__name__,
-        )
+        what = f"{name} must be a path, a table with columns query, document, {value}, or nested dictionaries"
+        raise check.error(what, got=f"columns {', '.join(names)}" if names else type(source).__name__)
     more = [column for column in _OF_QRELS if value == "grade" and column in names]
     frame = table.select("query", "document", value, *more).collect()
     for column in (key for key in _KEYS if key in frame.columns):
@@ -287,11 +281,8 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
     bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())
     if bad.height:
         query, document, number = bad.row(0)[:3]
-        raise check.error(
-            f"every {value} must be finite",
-            got="no number" if number is None else number,
-            where=f"document {document!r} of query {query!r}",
-        )
+        got, where = "no number" if number is None else number, f"document {document!r} of query {query!r}"
+        raise check.error(f"every {value} must be finite", got=got, where=where)
     twice = frame.filter(~pl.struct(key for key in _KEYS if key in frame.columns).is_first_distinct())
     if twice.height:
         query, document = twice.row(0)[:2]

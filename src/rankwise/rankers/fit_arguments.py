@@ -14,7 +14,8 @@ from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.models.schema import ModelInput, Schema, frame, is_frame, lists_of
 from rankwise.objectives.base import Objective
 from rankwise.quality import leakage
-from rankwise.quality.doctor.features import warn_of_training_data
+from rankwise.quality.features import warn_of_training_data
+from rankwise.quality.parts import warn_shared
 from rankwise.rankers.sklearn import reject
 
 Validation = ModelInput | tuple[ModelInput, ArrayLike, ArrayLike] | None
@@ -133,7 +134,7 @@ def parts(
         return train, None
     part: Any = validation(valid) if isinstance(valid, tuple) else valid
     held_out = aligned(part, train, extend=extend)
-    leakage.compare_parts([train], held_out, "validation")
+    warn_shared(train=train, valid=held_out)
     return train, held_out
 
 

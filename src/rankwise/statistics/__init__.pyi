@@ -18,14 +18,11 @@ from rankwise.statistics.figures.drawing import VERMILLION as VERMILLION
 from rankwise.statistics.figures.drawing import canvas as canvas
 from rankwise.statistics.figures.drawing import figure as figure
 from rankwise.statistics.figures.drawing import light_grid as light_grid
-from rankwise.statistics.frames import of_frame as of_frame
-from rankwise.statistics.frames import stacked as stacked
-from rankwise.statistics.frames import write_frame as write_frame
 from rankwise.statistics.judgements import digests as digests
 from rankwise.statistics.result import Result as Result
 from rankwise.statistics.result import plain as plain
-from rankwise.statistics.sampled import discounted as discounted
-from rankwise.statistics.sampled import judge_errors as judge_errors
+from rankwise.statistics.result import stacked as stacked
+from rankwise.statistics.result import write_frame as write_frame
 from rankwise.statistics.significance import FEWEST as FEWEST
 from rankwise.statistics.significance import RESAMPLED as RESAMPLED
 from rankwise.statistics.significance import TTest as TTest

@@ -16,7 +16,7 @@ from rankwise.base.arrays import Ids, Json
 from rankwise.metrics.base import weighted_mean
 from rankwise.statistics import significance
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, JudgedShare, varies
-from rankwise.statistics.result import Result
+from rankwise.statistics.result import Result, plain
 from rankwise.statistics.titles import Titles, bounds_of, titles_of
 from rankwise.statistics.verdict import listed
 
@@ -86,10 +86,9 @@ class Paired:
     @property
     def holes(self) -> str:
         """A warning where more documents of one system than of another were never judged; empty otherwise."""
-        known = {
-            name for name, one in self.evaluations.items() if one.judgements
-        }  # all are judged, if not said otherwise
-        shares = dict.fromkeys(known, 1.0) | {name: one.mean for name, one in self.judged.items()}
+        # All documents are judged where labels are known and nothing else is said.
+        shares = {name: 1.0 for name, one in self.evaluations.items() if one.judgements}
+        shares |= {name: one.mean for name, one in self.judged.items()}
         if not self.judged or len({one.cutoff for one in self.judged.values()}) > 1:
             return ""
         (least, lowest), (most, highest) = (end(shares.items(), key=itemgetter(1)) for end in (min, max))
@@ -128,12 +127,11 @@ class Comparison(Result):
     @cached_property
     def mean(self) -> dict[str, dict[str, float]]:
         """Metric -> system -> mean."""
-        return {
-            metric: {
-                system: weighted_mean(row, self.paired.weights) for system, row in zip(self.systems, rows, strict=True)
-            }
-            for metric, rows in self.paired.values.items()
-        }
+        means = {}
+        for metric, rows in self.paired.values.items():
+            numbers = (weighted_mean(row, self.paired.weights) for row in rows)
+            means[metric] = dict(zip(self.systems, numbers, strict=True))
+        return means
 
     @cached_property
     def interval(self) -> dict[str, dict[str, tuple[float, float]]]:
@@ -142,20 +140,16 @@ class Comparison(Result):
         Of fewer than three trials there is none: its ends are NaN. Trials that all have the same mean have one that
         allows for means that were not seen.
         """
-
-        def interval(system: str, metric: str, row: NDArray[np.float64]) -> tuple[float, float]:
-            evaluation = self.paired.evaluations.get(system)
-            if evaluation is not None:
-                return evaluation.interval[metric]
-            if np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
-                return np.nan, np.nan
-            same = significance.interval_of_same(row, bounds=bounds_of(metric), level=self.level)
-            return same or significance.t_test(row).interval(self.level)
-
-        return {
-            metric: {system: interval(system, metric, row) for system, row in zip(self.systems, rows, strict=True)}
-            for metric, rows in self.paired.values.items()
-        }
+        found: dict[str, dict[str, tuple[float, float]]] = {}
+        for metric, rows in self.paired.values.items():
+            found[metric] = dict.fromkeys(self.systems, (np.nan, np.nan))
+            for system, row in zip(self.systems, rows, strict=True):
+                if system in self.paired.evaluations:
+                    found[metric][system] = self.paired.evaluations[system].interval[metric]
+                elif np.count_nonzero(~np.isnan(row)) >= significance.FEWEST:
+                    bounds = bounds_of(metric)
+                    found[metric][system] = significance.interval_of_mean(row, bounds=bounds, level=self.level)
+        return found
 
     def differences(self, system: str, against: str, metric: str | None = None) -> NDArray[np.float64]:
         """``system`` minus ``against`` on each query (or trial) that both are scored on."""
@@ -191,20 +185,18 @@ class Comparison(Result):
 
     def notes(self) -> tuple[str, ...]:
         """What stands below the table of means."""
-        weighted = (WEIGHTED,) if varies(self.paired.weights) else ()
-        tested = () if any(pair.significant for pair in self.pairs) else ("No difference is significant.",)
-        unknown = [name for name, one in self.paired.evaluations.items() if one.judgements == {}]
-        checked = (
-            (
-                f"Not checked: by which labels {listed(unknown)} {'was' if len(unknown) == 1 else 'were'} evaluated; "
-                "files of earlier versions do not keep that.",
-            )
-            if unknown
-            else ()
-        )
-        holes = (f"{self.paired.holes}.",) if self.paired.holes else ()
-        judged = tuple({one.note for one in self.paired.judged.values()} if self._judged_title else ())
-        return (*weighted, *tested, self.legend(), *checked, *judged, *holes)
+        notes = [WEIGHTED] if varies(self.paired.weights) else []
+        if not any(pair.significant for pair in self.pairs):
+            notes.append("No difference is significant.")
+        notes.append(self.legend())
+        if unknown := [name for name, one in self.paired.evaluations.items() if one.judgements == {}]:
+            evaluated = f"{listed(unknown)} {'was' if len(unknown) == 1 else 'were'} evaluated"
+            notes.append(f"Not checked: by which labels {evaluated}; files of earlier versions do not keep that.")
+        if self._judged_title:
+            notes += {one.note for one in self.paired.judged.values()}
+        if self.paired.holes:
+            notes.append(f"{self.paired.holes}.")
+        return tuple(notes)
 
     @property
     def _judged_title(self) -> str:
@@ -231,9 +223,8 @@ class Comparison(Result):
             for metric in self.metrics:
                 text = tables.number(self.mean[metric][system])
                 best = text == tables.number(max(self.mean[metric].values()))
-                marks = tables.join_marks(
-                    [short[name] for name in self.systems if name in beaten.get((metric, system), [])]
-                )
+                below = beaten.get((metric, system), [])
+                marks = tables.join_marks([short[name] for name in self.systems if name in below])
                 cells.append(tables.TableCell(text, marks, best))
             if self._judged_title:
                 share = self.paired.judged.get(system)
@@ -279,10 +270,8 @@ class Comparison(Result):
         rows: list[Json] = [asdict(pair) for pair in self.pairs]
         if self.paired.judged:
             shares = {name: one.mean for name, one in self.paired.judged.items()}
-            rows = [
-                row | {"judged": shares.get(row["system"]), "judged_against": shares.get(row["against"])}
-                for row in rows
-            ]
+            for row in rows:
+                row |= {"judged": shares.get(row["system"]), "judged_against": shares.get(row["against"])}
         return pl.DataFrame(rows, schema_overrides={"p_corrected_t": pl.Float64})
 
     def to_dict(self) -> Json:
@@ -294,9 +283,7 @@ class Comparison(Result):
         settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "overlap")}
         settings["alpha"] = significance.alpha(self.level)
         units = {"unit": self.paired.unit, "units": int(self.paired.ids.size)}
-        tests = [asdict(pair) for pair in self.pairs]
-        for row in tests:  # JSON has no infinity, which an effect size is when all differences are the same
-            row |= {name: None for name, value in row.items() if isinstance(value, float) and not np.isfinite(value)}
+        tests = [plain(asdict(pair)) for pair in self.pairs]  # an effect size may be infinite
         if self.paired.candidates:
             units["candidates"] = self.paired.candidates
         if self.paired.judged:

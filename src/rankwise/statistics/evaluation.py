@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 # The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
 _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
 
-_GROUPS = (
-    20_000  # of queries that are resampled together, at most: the width is exact to 1/sqrt(2 · groups), half a percent
-)
+# Groups of queries that are resampled together, at most: the width is exact to 1/sqrt(2 · groups), half a percent.
+_GROUPS = 20_000
 
 WEIGHTED = "Means are weighted by the weights of queries."
 
@@ -129,16 +128,19 @@ class Evaluation(Result):
         check.integer("seed", self.seed, least=0)
         check.number("level", self.level, least=0.0, most=1.0, open_ends=True)
         check.integer("resamples", self.resamples, least=1)
-        object.__setattr__(
-            self, "values", {name: read_only(column, contiguous=False) for name, column in values.items()}
-        )
-        object.__setattr__(self, "query_ids", ids)
-        object.__setattr__(self, "weights", weights)
+        values = {name: read_only(column, contiguous=False) for name, column in values.items()}
+        for field, array in {"values": values, "query_ids": ids, "weights": weights}.items():
+            object.__setattr__(self, field, array)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The expressions of the metrics, in the order asked for."""
         return tuple(self.values)
+
+    @property
+    def query_weights(self) -> NDArray[np.float64]:
+        """(n_queries,) how much each query counts: the weights, or ones."""
+        return np.ones(self.query_ids.size) if self.weights is None else self.weights
 
     def __getitem__(self, name: MetricLike) -> NDArray[np.float64]:
         """One value per query; the metric may be spelled in any way that means the same."""
@@ -162,8 +164,7 @@ class Evaluation(Result):
     def total(self) -> dict[str, float]:
         """Metric -> Σwv, of those that count: num_q, num_ret, num_rel and num_rel_ret."""
         counts = [name for name in self.values if any(metric(text).counts for text in canonical(name))]
-        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
-        return {name: math.fsum(weights * self.values[name]) for name in counts}
+        return {name: math.fsum(self.query_weights * self.values[name]) for name in counts}
 
     @cached_property
     def scored(self) -> dict[str, int]:
@@ -189,48 +190,41 @@ class Evaluation(Result):
     @cached_property
     def _without_spread(self) -> dict[str, tuple[float, float]]:
         """Intervals of metrics whose values, all 0 or 1 or all the same, have no spread to resample."""
-        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
         found = {}
-        for name, column in self.values.items():
-            counted = ~np.isnan(column) & (weights > 0.0)
-            if counted.sum() >= significance.FEWEST:
-                values, bounds = (column[counted], weights[counted]), bounds_of(name)
-                found[name] = significance.interval_of_same(*values, bounds=bounds, level=self.level)
+        for name in self.values:
+            values, weights = self._counted(name)
+            if values.size >= significance.FEWEST:
+                bounds = bounds_of(name)
+                found[name] = significance.interval_of_same(values, weights, bounds=bounds, level=self.level)
                 if found[name] is None and bounds in ((0.0, 1.0), Metric.bounds):  # not of counts, of DCG and the like
-                    found[name] = significance.interval_of_share(*values, level=self.level)
+                    found[name] = significance.interval_of_share(values, weights, level=self.level)
         return {name: interval for name, interval in found.items() if interval is not None}
 
-    @property
+    @cached_property
     def _few(self) -> dict[str, int]:
         """How many queries count, of the metrics of which they are too few to resample."""
-        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
-        counts = {name: int((~np.isnan(column) & (weights > 0)).sum()) for name, column in self.values.items()}
-        few = {name: count for name, count in counts.items() if count < significance.RESAMPLED}
-        return {name: count for name, count in few.items() if name not in self._without_spread}
+        counts = {name: self._counted(name)[0].size for name in self.values if name not in self._without_spread}
+        return {name: count for name, count in counts.items() if count < significance.RESAMPLED}
 
     def _of_few(self, name: str) -> tuple[float, float]:
         """Student's interval of the mean of few queries, within what the metric can be."""
         if self._few[name] < significance.FEWEST:
             return math.nan, math.nan
-        scored = ~np.isnan(self.values[name])
-        weights = None if self.weights is None else self.weights[scored]
-        low, high = significance.t_test(self.values[name][scored], weights).interval(self.level)
+        low, high = significance.t_test(*self._counted(name)).interval(self.level)
         lowest, highest = bounds_of(name)
         return max(low, lowest), min(high, highest)
 
+    def _counted(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values of a metric and weights of the queries that it scores and that count."""
+        values, weights = self.values[name], self.query_weights
+        counted = ~np.isnan(values) & (weights > 0.0)
+        return values[counted], weights[counted]
+
     def resampled(self) -> NDArray[np.float64]:
         """(resamples, n_metrics) means of the bootstrap; where a resample drew no scored query, the mean itself."""
-        columns = np.column_stack(list(self.values.values()))
-        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
-        shares = np.where(np.isnan(columns), 0.0, weights[:, None])
-        out = self.resampled_ratios(shares * np.nan_to_num(columns), shares)
-        return np.where(np.isnan(out), list(self.mean.values()), out)
-
-    def resampled_ratios(self, products: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(resamples, n_columns) ratios of sums over the resampled queries; NaN where the lower sum is 0.
-
-        Both arrays are (n_queries, n_columns).
-        """
+        values, n_metrics = np.column_stack(list(self.values.values())), len(self.values)
+        shares = np.where(np.isnan(values), 0.0, self.query_weights[:, None])
+        products = shares * np.nan_to_num(values)
         stream = Stream(self.seed, query_ids=self.query_ids).child("bootstrap")
         words = stream.queries(self.query_ids.size)
         order = np.argsort(words)  # sums must not depend on the order of queries, not even in their last bit
@@ -241,12 +235,12 @@ class Evaluation(Result):
             products, shares = (np.add.reduceat(column[order], starts, axis=0) for column in (products, shares))
             words, order = words[order[starts]], np.arange(_GROUPS)
         blocks = -(-self.resamples // 2)
-        out = np.empty((2 * blocks, products.shape[1]))
-        work = np.full(blocks, (15.0 + 2.0 * products.shape[1]) * order.size)
+        out = np.empty((2 * blocks, n_metrics))
+        work = np.full(blocks, (15.0 + 2.0 * n_metrics) * order.size)
         ranges = np.arange(blocks + 1, dtype=np.int64)
         columns = (products[order], shares[order])
         threads.over_queries(_resample, ranges, stream.key, words[order], *columns, _POISSON, out, work=work)
-        return out[: self.resamples]
+        return np.where(np.isnan(out), list(self.mean.values()), out)[: self.resamples]
 
     def reliability(self, *, label: str | None = None, relevant: float | None = None, bins: int = 15) -> "Reliability":
         """Return how well probabilities agree with labels: the calibration error, by bins, with intervals.
@@ -270,8 +264,7 @@ class Evaluation(Result):
         """One row per query: its id, its weight, and one column per metric (null where it is skipped)."""
         import polars as pl
 
-        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
-        frame = pl.DataFrame({"query": self.query_ids, "weight": weights, **self.values})
+        frame = pl.DataFrame({"query": self.query_ids, "weight": self.query_weights, **self.values})
         return frame.with_columns(pl.col(self.metrics).fill_nan(None))
 
     def summary(self) -> "pl.DataFrame":
@@ -324,24 +317,21 @@ class Evaluation(Result):
             notes += [student if max(self._few.values()) >= least else none]
         notes += self._spread_notes(shown)
         if self.total:
-            notes.append(
-                "In all: " + ", ".join(f"{shown[name]} {total:,.10g}" for name, total in self.total.items()) + "."
-            )
+            notes.append(f"In all: {', '.join(f'{shown[name]} {total:,.10g}' for name, total in self.total.items())}.")
         return tables.Table(header=header, rows=tuple(rows), align="lrlrr" + "r" * len(judged), notes=tuple(notes))
 
     def _spread_notes(self, shown: Mapping[str, str]) -> list[str]:
         """What is said of metrics that have the same value on every query."""
-        ends = {name: low for name, (low, _) in self._without_spread.items() if name not in self.total}
-        same = {
-            name: low for name, low in ends.items() if np.ptp(self.values[name][~np.isnan(self.values[name])]) < 1e-9
+        said: dict[str, list[str]] = {
+            "the interval allows for other values, not seen in so few": [],
+            "no interval, as the metric has no range": [],
         }
-        bounded = ", ".join(shown[name] for name, low in same.items() if not math.isnan(low))
-        unbounded = ", ".join(shown[name] for name, low in same.items() if math.isnan(low))
-        notes = [
-            f"The same value on every query ({bounded}): the interval allows for other values, not seen in so few."
-        ]
-        notes += [f"The same value on every query ({unbounded}): no interval, as the metric has no range."]
-        return [note for note, names in zip(notes, (bounded, unbounded), strict=True) if names]
+        bounded, unbounded = said.values()
+        for name, (low, _) in self._without_spread.items():
+            values = self.values[name]
+            if name not in self.total and np.ptp(values[~np.isnan(values)]) < 1e-9:
+                (unbounded if math.isnan(low) else bounded).append(shown[name])
+        return [f"The same value on every query ({', '.join(names)}): {note}." for note, names in said.items() if names]
 
 
 def varies(weights: NDArray[np.float64] | None) -> bool:

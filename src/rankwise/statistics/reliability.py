@@ -14,7 +14,7 @@ from rankwise.base.arrays import Array, Json
 from rankwise.base.stream import Stream
 from rankwise.data.columns import labels_of
 from rankwise.statistics.figures.drawing import BLUE, GREY, canvas
-from rankwise.statistics.result import Result
+from rankwise.statistics.result import Result, plain
 from rankwise.statistics.significance import FEWEST
 
 if TYPE_CHECKING:
@@ -176,19 +176,15 @@ class Reliability(Result):
             raise check.error("documents are not kept in this evaluation", hint="evaluate a model or scores")
         p = ranked.scores
         if not ((p >= 0.0) & (p <= 1.0)).all():
-            raise check.error(
-                "reliability is that of probabilities",
-                got=f"scores from {p.min():.4g} to {p.max():.4g}",
-                hint="evaluate rw.calibrate(model, data), or a model trained with calibrated as "
-                "rw.calibrate(model, method='sigmoid')",
-            )
+            hint = "evaluate rw.calibrate(model, data), or a model trained with calibrated as "
+            hint += "rw.calibrate(model, method='sigmoid')"
+            got = f"scores from {p.min():.4g} to {p.max():.4g}"
+            raise check.error("reliability is that of probabilities", got=got, hint=hint)
         known = ranked.predicts or Event()
-        event = Event(
-            known.label if label is None else label,
-            known.relevant if relevant is None else check.number("relevant", relevant),
-        )
+        threshold = known.relevant if relevant is None else check.number("relevant", relevant)
+        event = Event(known.label if label is None else label, threshold)
         n_queries = ranked.offsets.size - 1
-        weights = np.ones(n_queries) if evaluation.weights is None else evaluation.weights
+        weights = evaluation.query_weights
         query = np.repeat(np.arange(n_queries), np.diff(ranked.offsets))
         counted = weights[query] > 0.0
         y = event.of(ranked.labels, ranked.more_labels)[counted]
@@ -230,19 +226,14 @@ class Reliability(Result):
         """One row per bin: mean probability, share of relevant documents, ends of its interval, documents."""
         import polars as pl
 
-        return pl.DataFrame(
-            {name: getattr(self, name) for name in ("predicted", "observed", "low", "high", "documents")}
-        )
+        names = "predicted", "observed", "low", "high", "documents"
+        return pl.DataFrame({name: getattr(self, name) for name in names})
 
     def to_dict(self) -> Json:
         """Return the errors and the bins as JSON-serializable data."""
-        ends = [None if math.isnan(end) else end for end in self.interval]
-        errors: Json = {"error": self.error, "interval": ends, "by_chance": self.by_chance}
-        errors |= {
-            "root_mean_square": self.root_mean_square,
-            "label": self.event.label,
-            "relevant": self.event.relevant,
-        }
+        errors: Json = {"error": self.error, "interval": plain(self.interval), "by_chance": self.by_chance}
+        errors["root_mean_square"] = self.root_mean_square
+        errors |= {"label": self.event.label, "relevant": self.event.relevant}
         return {**errors, "brier": self.brier, "confidence": self.level, "bins": self.to_frame().to_dicts()}
 
     def table(self) -> tables.Table:
@@ -254,18 +245,16 @@ class Reliability(Result):
         )
         notes = [self.sentence]
         if self.event != Event() or self.predicts != Event():
-            other = (
-                f" These are probabilities of another event: {self.predicts}." if self.predicts != self.event else ""
-            )
-            notes.append(f"Observed: {self.event}.{other}")
+            notes.append(f"Observed: {self.event}.")
+            if self.predicts != self.event:
+                notes[-1] += f" These are probabilities of another event: {self.predicts}."
         return tables.Table(header=header, rows=rows, align="rrlr", notes=tuple(notes))
 
     @property
     def sentence(self) -> str:
         """The calibration error, with what its interval says."""
-        error, chance, brier, square = (
-            tables.number(value) for value in (self.error, self.by_chance, self.brier, self.root_mean_square)
-        )
+        numbers = self.error, self.by_chance, self.brier, self.root_mean_square
+        error, chance, brier, square = map(tables.number, numbers)
         level = f"({100 * self.level:g}%)"
         note = f"Calibration error {error}; a perfectly calibrated model would have about {chance} by chance. "
         if math.isnan(self.interval[1]):

@@ -3,7 +3,8 @@
 import html
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from rankwise import check
 from rankwise.base.arrays import Json
 from rankwise.base.files import replacing
-from rankwise.base.tables import Table, as_csv
+from rankwise.base.tables import NOTHING, Table, as_csv
 
 if TYPE_CHECKING:
     import polars as pl
@@ -134,22 +135,45 @@ class Result:
         if ending not in endings:
             hint = f"end it with {', '.join(endings)}"
             raise check.error("the ending of a file is that of its format", got=repr(path.name), hint=hint)
-        with replacing(path, force=force) as new:
-            if ending == ".parquet":
-                self.to_frame().write_parquet(new)
-            else:
-                new.write_text(self._text_of(ending), encoding="utf-8")
-        return path
-
-    def _text_of(self, ending: str) -> str:
-        """Return the content of a file of text."""
-        if ending == ".csv":
-            return as_csv(self.to_frame())
+        if ending in (".csv", ".parquet"):
+            write_frame(self.to_frame(), path, force=force)
+            return path
         if ending == ".html":
             title = self.sentence or type(self).__name__
-            return _PAGE.format(title=html.escape(title), body=self.to_html())
-        text: str = getattr(self, _TEXTS[ending])()
-        return f"{text.rstrip()}\n"
+            text = _PAGE.format(title=html.escape(title), body=self.to_html())
+        else:
+            text = f"{getattr(self, _TEXTS[ending])().rstrip()}\n"
+        with replacing(path, force=force) as new:
+            new.write_text(text, encoding="utf-8")
+        return path
+
+
+def stacked(tables: Mapping[str, Table]) -> Table:
+    """Join the tables of rankings by name, one below the other."""
+    first = max(tables.values(), key=lambda table: len(table.header))
+    if len(tables) == 1:
+        return first
+    rows = tuple(
+        (name, *row, *[NOTHING] * (len(first.header) - len(row)))
+        for name, table in tables.items()
+        for row in table.rows
+    )
+    notes = first.notes
+    if any(table.notes != notes for table in tables.values()):
+        notes = tuple(f"{name}: {note}" for name, table in tables.items() for note in table.notes)
+    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align, notes=notes)
+
+
+def write_frame(
+    frame: "pl.DataFrame", path: Path, *, force: bool = False, metadata: dict[str, str] | None = None
+) -> None:
+    """Write a frame as CSV, JSON or Parquet, which alone has room for ``metadata``."""
+    with replacing(path, force=force) as new:
+        if path.suffix.lower() == ".parquet":
+            frame.write_parquet(new, metadata=metadata)
+        else:
+            text = as_csv(frame) if path.suffix.lower() == ".csv" else as_json(frame.to_dicts())
+            new.write_text(text, encoding="utf-8")
 
 
 def as_json(value: object) -> str:

@@ -9,8 +9,8 @@ import pytest
 
 import rankwise as rw
 from rankwise.wings.judging.plan import systematic
-from tests.evaluation.test_judged import GRADES, HUMAN, JUDGE, LABELS, NEW, OLD, RUNS, N, nested, table
 from tests.refusals import refusal
+from tests.wings.judging.test_evaluation import GRADES, HUMAN, JUDGE, LABELS, NEW, OLD, RUNS, N, nested, table
 
 KEYS = ["query", "document"]
 TRUTH = table(LABELS, "grade")

@@ -10,6 +10,7 @@ import typer
 
 import rankwise as rw
 from rankwise import check
+from rankwise.base import hooks
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.tables import Table
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
@@ -19,7 +20,7 @@ from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But
 from rankwise.cli.running import Running
 from rankwise.evaluation import ranking_names
-from rankwise.statistics.frames import stacked
+from rankwise.statistics.result import stacked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.metrics.base import Metric
     from rankwise.statistics.evaluation import Evaluation
-    from rankwise.statistics.judged import JudgedEvaluation
+    from rankwise.statistics.result import Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,19 +139,18 @@ def evaluate(
     running.free(output, outputs.TABLES)
     running.free(plot, outputs.PICTURES)
     running.free(per_query, outputs.FRAMES, beside=output)
-    if plot is not None and not calibration:
-        raise check.error("--plot draws the curve of --calibration", hint="add --calibration")
-    if calibration_label is not None and not calibration:
-        raise check.error("--calibration-label is of --calibration", hint="add --calibration")
+    for option, given in (("--plot draws the curve", plot), ("--calibration-label is", calibration_label)):
+        if given is not None and not calibration:
+            raise check.error(f"{option} of --calibration", hint="add --calibration")
     if measuring.judge is not None:
         measuring.reject({"--per-query": per_query, "--calibration": calibration})
         _judged(rankings, measuring, output, running, level=level)
         return
     evaluations = _evaluations(rankings, measuring, reading, running, level, exposure_cutoff)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | measuring.described()
-    first, *rest = zip(*(one.tables(titles=measuring.titles) for one in evaluations.values()), strict=True)
-    details = [stacked(dict(zip(evaluations, tables, strict=True))) for tables in rest]
-    tables = [measuring.noted(stacked(dict(zip(evaluations, first, strict=True)))), *details]
+    columns = zip(*(one.tables(titles=measuring.titles) for one in evaluations.values()), strict=True)
+    first, *details = (stacked(dict(zip(evaluations, column, strict=True))) for column in columns)
+    tables = [measuring.noted(first), *details]
     titles_of = ["", *(["Exposure by group", "Disparity"][: len(details)])]
     if calibration:
         reliabilities = {name: one.reliability(label=calibration_label) for name, one in evaluations.items()}
@@ -234,12 +234,10 @@ def compare(
 
 def _judged(words: list[str], measuring: Measuring, output: Path | None, running: Running, **settings: Any) -> None:
     """Evaluate or compare runs by human labels and a judge."""
-    from rankwise.evaluation.judged import evaluate_judged
-
     rankings = [ranking_names.ranking_file(word) for word in words]
     runs = [rw.trec.read_run(path) for _, path in rankings]
     names = ranking_names.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
-    estimate: Callable[..., JudgedEvaluation] = rw.compare if "baseline" in settings else evaluate_judged
+    estimate: Callable[..., Result] = rw.compare if "baseline" in settings else hooks.find("evaluation", "judge")
     systems, metrics = dict(zip(names, runs, strict=True)), [*measuring.metrics.values()]
     result = estimate(systems, str(measuring.qrels), metrics, judge=measuring.judge, **settings)
     table, document = measuring.noted(result.table()), result.to_dict() | measuring.described()
@@ -252,8 +250,7 @@ def _evaluations(
     words: list[str], measuring: Measuring, reading: Reading, running: Running, level: float, cutoff: int | None = None
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
-    from rankwise.evaluation.ranking_files import evaluate_files
-    from rankwise.evaluation.score_files import columns_to_rank
+    from rankwise.evaluation.score_files import columns_to_rank, evaluate_files
 
     qrels = measuring.qrels
     if qrels is None and (results := _stored(words, measuring, reading)) is not None:

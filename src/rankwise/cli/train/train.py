@@ -12,7 +12,6 @@ from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But, Only
 from rankwise.cli.running import Running
 from rankwise.cli.train import rankers
-from rankwise.evaluation import written_scores
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -64,13 +63,9 @@ def train(
         hint = "add --ranker \"distilled('TEACHER', lightgbm)\""
         raise check.error("--unlabelled needs a teacher", got=f"--unlabelled {unlabelled}", hint=hint)
     inputs.readable(objective, settings.get("metrics", ()))
-    with running.steps(2) as bar:
-        bar.step(f"Reading {data}")
-        parts = reading.parts(data, valid) if dask is None else _held_out(data, valid, reading)
-    if parts[0] is not None:
-        outputs.features_of(parts[0])
-        if parts[1] is None:
-            _suggest_bag(model, ranker)
+    parts: Any = _held_out(data, valid, reading) if dask else running.training_data(reading, data, valid)
+    if parts[0] is not None and parts[1] is None:
+        _suggest_bag(model, ranker)
     if unlabelled is not None:
         model.unlabelled = replace(reading, fold=None).data(unlabelled, tables={"to_score": True})
     from rankwise.rankers import summary
@@ -122,7 +117,7 @@ def predict(
     """
     running.free(output)
     if output is not None:
-        written_scores.format_of(output)
+        outputs.format_of_scores(output)
     with running.steps(3) as bar:
         bar.step(f"Loading {model}")
         ranker = rw.load(model)

@@ -69,13 +69,8 @@ class Breakdown(Result):
         rows = [(self.start_name, *blank, tables.number(self.start, digits))]
         for j in shown:
             values = (tables.shortened(column[j] or MISSING) for column in self.values.values())
-            rows.append(
-                (
-                    tables.shortened(self.features[j], 40),
-                    *values,
-                    tables.number(self.contributions[j], digits, signed=True),
-                )
-            )
+            added = tables.number(self.contributions[j], digits, signed=True)
+            rows.append((tables.shortened(self.features[j], 40), *values, added))
         rest_names = other_features(len(self.features) - len(shown))
         rows += [(name, *blank, tables.number(rest, digits, signed=True)) for name in rest_names]
         rows.append((self.end_name, *blank, tables.number(self.end, digits)))

@@ -101,13 +101,12 @@ class Explanation(Result):
         one, other = (tables.shortened(str(self.documents[row])) for row in (first, second))
         if one == other:
             one, other = f"rank {self.ranks[first]}", f"rank {self.ranks[second]}"
+        values = {f"value of {one}": self.values[first], f"value of {other}": self.values[second]}
         word = "above" if first < second else "below"
         return Breakdown(
             title=f"{self.title}: why {self._described(first)} ranks {word} {self._described(second)}",
             features=self.features,
-            values={
-                f"value of {name}": self.values[row] for name, row in zip((one, other), (first, second), strict=True)
-            },
+            values=values,
             contributions=self.contributions[first] - self.contributions[second],
             start=float(self.scores[second]),
             start_name=f"score of {other}",
@@ -126,17 +125,14 @@ class Explanation(Result):
         chosen, digits = largest(parts, top), digits_for(parts)
         rest = parts.sum(1) - parts[:, chosen].sum(1)
         grades = [tables.NOTHING if np.isnan(label) else f"{label:g}" for label in self.labels[:n]]
-        lines = [
-            ("document", [tables.shortened(str(document)) for document in self.documents[:n]]),
-            *([] if np.isnan(self.labels).all() else [("label", grades)]),
-            (self.start_name, [tables.number(self.start, digits)] * n),
-            *((tables.shortened(self.features[j], 40), self._cells(j, n, digits)) for j in chosen),
-            *(
-                (name, [tables.number(x, digits, signed=True) for x in rest])
-                for name in other_features(len(self.features) - len(chosen))
-            ),
-            ("score", [tables.number(score, digits) for score in scores]),
-        ]
+        lines = [("document", [tables.shortened(str(document)) for document in self.documents[:n]])]
+        if not np.isnan(self.labels).all():
+            lines.append(("label", grades))
+        lines.append((self.start_name, [tables.number(self.start, digits)] * n))
+        lines += [(tables.shortened(self.features[j], 40), self._cells(j, n, digits)) for j in chosen]
+        for name in other_features(len(self.features) - len(chosen)):
+            lines.append((name, [tables.number(x, digits, signed=True) for x in rest]))
+        lines.append(("score", [tables.number(score, digits) for score in scores]))
         more = (f"The first {n} of {len(self.documents):,} documents.",) if n < len(self.documents) else ()
         return tables.Table(
             header=("rank", *map(str, self.ranks[:n])),
@@ -258,9 +254,7 @@ def explain(model: FeatureModel, data: "ModelInput", query: object = None) -> Ex
         labels=(one.labels if one.judged is None else np.where(one.judged == 1, one.labels, np.nan))[order],
         scores=scores[order],
         features=tuple(schema.title(j) for j in range(schema.count)),
-        values=tuple(
-            tuple(schema.text(j, x) for j, x in enumerate(row)) for row in dense(contributions.features)[order]
-        ),
+        values=tuple(tuple(map(schema.text, range(schema.count), row)) for row in dense(contributions.features)[order]),
         contributions=contributions.parts[order, :-1],
         start=float(contributions.parts[0, -1]),
         start_name=contributions.start,

@@ -9,6 +9,7 @@ from rankwise.base import tables
 from rankwise.base.arrays import Keywords
 from rankwise.statistics.figures.drawing import COLOURS, GREY, canvas
 from rankwise.statistics.significance import RESAMPLED, wins_ties_losses
+from rankwise.statistics.verdict import p_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,11 +30,7 @@ _SHORT = {"fisher": "Fisher", "t": "t-test", "wilcoxon": "Wilcoxon", "corrected_
 def differences_figure(
     comparison: "Comparison", *, metric: str | None = None, system: str | None = None, against: str | None = None
 ) -> "Figure":
-    """Draw, for pairs of systems, the difference on every query, sorted: who wins where, by how much, and the mean.
-
-    Without ``system`` and ``against`` there is a panel for each system minus the baseline. Where there is no baseline
-    and there are more than two systems, it is the one with the best mean minus each other (at most 12 panels).
-    """
+    """Draw the figure of :meth:`Comparison.figure`, with 12 panels at most."""
     name = comparison.metrics[0] if metric is None else check.choice("metric", metric, comparison.metrics)
     shown = chosen_pairs(comparison, name, system, against)
     with canvas(*differences_size(len(shown))) as drawing:
@@ -73,7 +70,7 @@ def draw_differences(
 def chosen_pairs(
     comparison: "Comparison", metric: str, system: str | None = None, against: str | None = None
 ) -> list[tuple[str, str]]:
-    """The pairs that are worth a panel each, as :func:`differences_figure` says."""
+    """Return the pairs that are worth a panel each, as :meth:`Comparison.figure` says."""
     means = comparison.mean[metric]
     ranked = sorted(comparison.systems, key=lambda name: -means[name])
     for name in (system, against):
@@ -105,17 +102,17 @@ def _draw_pair(
     low = high = 0.0
     details = "(not tested)"
     units = {"query": "queries"}.get(comparison.paired.unit, f"{comparison.paired.unit}s")
-    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
-    for pair in [pair for pair in pairs if {pair.system, pair.against} == {system, against}]:
+    for pair in comparison.pairs:
+        if pair.metric != metric or {pair.system, pair.against} != {system, against}:
+            continue
         mean, low, high = pair.difference, pair.low, pair.high
         if pair.system == against:
             mean, low, high = -mean, -high, -low
         sure = f"{100 * comparison.level:g}% interval"
         panel.axhspan(low, high, color="black", alpha=0.18, linewidth=0, label=sure)
-        p = tables.probability(pair.p_adjusted)
         adjusted = ", Holm" if comparison.correction == "holm" and len(comparison.systems) > 2 else ""
-        details = f"{tables.interval(low, high, signed=True)}, p {p if p.startswith('<') else '= ' + p} "
-        details += f"({_SHORT[comparison.test]}{adjusted})"
+        p = p_value(pair.p_adjusted)
+        details = f"{tables.interval(low, high, signed=True)}, {p} ({_SHORT[comparison.test]}{adjusted})"
     panel.axhline(mean, color="black", linewidth=1.2, linestyle="--", label="mean")
     names = " − ".join(tables.shortened(name, _LONGEST_OF_PAIR) for name in (system, against))
     panel.set_title(names, loc="left", fontweight="bold", pad=17)
@@ -184,15 +181,9 @@ def draw_means(
             cell = cells[name][j]
             marks = rf"$^{{\mathrm{{{cell.marks}}}}}$" if isinstance(cell, tables.TableCell) and cell.marks else ""
             place = {"xycoords": panel.get_yaxis_transform(), "xytext": (4, 0), "textcoords": "offset points"}
-            panel.annotate(
-                tables.number(means[name]) + marks,
-                (1, y),
-                **place,
-                va="center",
-                fontsize=8,
-                fontweight="bold" if top else "normal",
-                annotation_clip=False,
-            )
+            style = {"va": "center", "fontsize": 8, "fontweight": "bold" if top else "normal"}
+            text = tables.number(means[name]) + marks
+            panel.annotate(text, (1, y), **place, **style, annotation_clip=False)
         panel.axvline(best, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
         panel.set_title((titles or {}).get(metric, metric), loc="left", fontweight="bold")
         panel.set_xlabel(_of_means(comparison), fontsize=8)
@@ -200,9 +191,8 @@ def draw_means(
         panel.set_axisbelow(True)
         panel.margins(x=0.05)
         panel.tick_params(axis="y", length=0)
-    panels[0].set_yticks(
-        range(len(ranked)), [f"{tables.shortened(name, _LONGEST)}  ({short[name]})" for name in ranked]
-    )
+    named = [f"{tables.shortened(name, _LONGEST)}  ({short[name]})" for name in ranked]
+    panels[0].set_yticks(range(len(ranked)), named)
     panels[0].set_ylim(-0.6, len(ranked) - 0.4)
 
 

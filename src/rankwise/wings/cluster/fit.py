@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 from rankwise import RankingDataset, check
 from rankwise.base.arrays import Keywords
 from rankwise.objectives.base import base_score, goal_totals, level_totals
-from rankwise.quality import leakage
+from rankwise.quality import findings, leakage
 from rankwise.rankers import TreeRanker, fit_arguments
 from rankwise.rankers.training import Callback, TrainingData, TrainingSettings, run
 from rankwise.wings.cluster.backend import ClusterBackend
@@ -82,8 +82,9 @@ def train(
         with leakage.checked():  # features stay on the workers; ids are known here
             sample, held_out = fit_arguments.parts(parts.sample, held_out, valid=None, older=schema)
         if held_out is not None:
-            seen, unseen = (leakage.unless_numbers(ids) for ids in (parts.query_ids, held_out.query_ids))
-            leakage.warn_shared([leakage.Queries(seen, None)], leakage.Queries(unseen, None), "validation")
+            ids = {"train": parts.query_ids, "valid": held_out.query_ids}
+            known = {name: leakage.Queries(leakage.unless_numbers(one), None) for name, one in ids.items()}
+            findings.warn(findings.shared_queries(known))
         if sample.feature_names != parts.sample.feature_names:
             got, hint = "the same columns in another order", "name them in the older model's order with features=[…]"
             raise check.error("a model is continued on its own columns", got=got, hint=hint)

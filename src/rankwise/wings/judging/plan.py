@@ -15,10 +15,12 @@ from rankwise.base.arrays import Array
 from rankwise.base.stream import hashed_ids
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
-from rankwise.evaluation import Run, judged
+from rankwise.evaluation import Run
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.statistics import Result, discounted, judge_errors
+from rankwise.statistics import Result
+from rankwise.wings.judging.evaluation import PROBABILITY, join_runs, of_every_query, read_judgements
+from rankwise.wings.judging.sampled import discounted, judge_errors
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -97,10 +99,10 @@ def plan(
     check.integer("judgements", judgements, least=1)
     if len(systems) < 2:
         raise check.error("a plan needs at least two systems by name", got=len(systems))
-    before = None if previous is None else judged.judgements(previous, judged.PROBABILITY)
-    joined = judged.join_runs(systems, judge, before)
+    before = None if previous is None else read_judgements(previous, PROBABILITY)
+    joined = join_runs(systems, judge, before)
     grades = np.nan_to_num(joined.human), np.nan_to_num(joined.judge)
-    sums = discounted(judged.of_every_query(find_metric(metric)), joined.scores, *grades, joined.offsets)
+    sums = discounted(of_every_query(find_metric(metric)), joined.scores, *grades, joined.offsets)
     importance = np.where(np.ptp(sums.discounts, axis=0) > 0.0, sums.discounts.std(axis=0), 0.0)
     judged_before = ~np.isnan(joined.human)
     levels, places, _, spreads = judge_errors(joined.judge, sums.human - sums.judge, judged_before & (importance > 0.0))
@@ -116,10 +118,10 @@ def plan(
     chances = inclusion(importance[rows] * spreads[places[rows]], judgements)
     drawn = systematic(chances, float(Stream(seed).child("plan", number).per_query(1)[0, 0]))
     ids = {"query": joined.query_ids[queries[rows[drawn]]], "document": joined.document_ids[rows[drawn]]}
-    new = pl.DataFrame(ids | {judged.PROBABILITY: chances[drawn]}).sort("query", "document")
-    documents = new.select("query", "document", pl.lit(None, pl.Float64).alias("grade"), judged.PROBABILITY)
+    new = pl.DataFrame(ids | {PROBABILITY: chances[drawn]}).sort("query", "document")
+    documents = new.select("query", "document", pl.lit(None, pl.Float64).alias("grade"), PROBABILITY)
     if before is not None:
-        documents = pl.concat([before.with_columns(pl.lit(1.0).alias(judged.PROBABILITY)), documents])
+        documents = pl.concat([before.with_columns(pl.lit(1.0).alias(PROBABILITY)), documents])
     by_grade = {"none" if grade < 0.0 else f"{grade:g}": float(one) for grade, one in zip(levels, spreads, strict=True)}
     return Plan(documents=documents, metric=sums.title, candidates=int((importance > 0.0).sum()), spreads=by_grade)
 

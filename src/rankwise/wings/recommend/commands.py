@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwise import check
 from rankwise.base.arrays import Keywords
+from rankwise.base.tables import NOTHING, Table, number
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
 from rankwise.cli.wing import DATA, Only, Running, arguments, console, inputs, of, register
-from rankwise.statistics import of_frame, write_frame
+from rankwise.statistics import write_frame
 
 if TYPE_CHECKING:
+    import polars as pl
     from typer import Typer
 
 _SHOWN = 30  # rows on the screen, where no file is asked for
@@ -115,7 +117,7 @@ def recommend(
         recommender.save_vectors(vectors, force=running.force)
     shown = learned.tables()
     if output is None:
-        shown.append(("Recommended items", of_frame(table, _SHOWN, "-o FILE writes them all.")))
+        shown.append(("Recommended items", _table(table, _SHOWN, "-o FILE writes them all.")))
     else:
         write_frame(table, output, force=running.force)
     running.show(learned.to_dict() | {"items": table.to_dicts()}, *shown, wrote=(output, save, vectors))
@@ -124,3 +126,15 @@ def recommend(
 def add(app: "Typer") -> None:
     """Add the commands of the wing."""
     register(app, DATA, recommend)
+
+
+def _table(frame: "pl.DataFrame", most: int, rest: str) -> Table:
+    """Return a table of the first rows of a frame; ``rest`` is where the others are."""
+
+    def text(cell: object) -> str:
+        return number(cell) if isinstance(cell, float) else NOTHING if cell is None else str(cell)
+
+    rows = tuple(tuple(map(text, row)) for row in frame[:most].rows())
+    notes = (f"… and {len(frame) - most:,} rows more; {rest}",) if len(frame) > most else ()
+    align = "".join("l" if kind.is_nested() or not kind.is_numeric() else "r" for kind in frame.dtypes)
+    return Table(header=tuple(frame.columns), rows=rows, align=align, notes=notes)

@@ -19,7 +19,7 @@ from rankwise.cli.wing import (
     outputs,
     register_group,
 )
-from rankwise.evaluation import ranking_names, written_scores
+from rankwise.evaluation import ranking_names
 from rankwise.statistics import stacked
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def score(
 
     running.free(output)
     if output is not None:
-        written_scores.format_of(output)
+        outputs.format_of_scores(output)
     with running.steps(3) as bar:
         bar.step(f"Reading {data}")
         lists = read_lists(data, to_score=True, **texts)

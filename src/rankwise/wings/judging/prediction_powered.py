@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.base.arrays import Array
-from rankwise.statistics.significance import TTest
+from rankwise.statistics import TTest
 
 
 class JudgedMean(NamedTuple):

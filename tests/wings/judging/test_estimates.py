@@ -7,11 +7,11 @@ import pytest
 from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
 
 from rankwise.metrics import metric
-from rankwise.statistics import sampled
-from rankwise.statistics.prediction_powered import prediction_powered
-from rankwise.statistics.sampled import discounted, judge_errors, sampled_difference
 from rankwise.statistics.significance import t_test
+from rankwise.wings.judging import sampled
 from rankwise.wings.judging.plan import inclusion, systematic
+from rankwise.wings.judging.prediction_powered import prediction_powered
+from rankwise.wings.judging.sampled import discounted, judge_errors, sampled_difference
 from tests.refusals import refusal
 
 

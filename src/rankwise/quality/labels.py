@@ -1,7 +1,6 @@
-"""Checks of labels, lists and the order of rows; the finding, and the scale by which orders are judged."""
+"""Checks of labels, lists and the order of rows; the scale by which orders are judged."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from rankwise.base.tables import count
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.metrics.dcg import NDCG
-from rankwise.statistics.diagnostics import Diagnostic
+from rankwise.quality.findings import DataFinding
 
 FEWEST = 20
 """Queries from which on an order is compared with the labels: in fewer they may agree by chance."""
@@ -21,19 +20,6 @@ _HIGHEST_MEAN = 5  # of labels that are not whole: means of grades are hardly hi
 _FLOOR = 0.85  # NDCG of random order from which on rankers cannot be told apart
 _NOTED = 0.2  # lift of the order of rows
 _MOST_SINGLE, _MOST_EMPTY = 0.5, 0.9  # of all queries; few clicks leave most queries without a relevant document
-
-
-@dataclass(frozen=True)
-class DataFinding(Diagnostic):
-    """A sentence about ranking data, with its size and what to do."""
-
-    part: str
-    """``"train"``, ``"valid"``, ``"test"``, or two of them."""
-    size: float
-    """The number of queries, documents or features, or a value of NDCG@10."""
-    hint: str = ""
-    label: str | None = None
-    """The labels that it is about, by name; None for ``labels``."""
 
 
 class NdcgRange:

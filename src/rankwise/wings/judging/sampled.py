@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.base.arrays import Array, Offsets
-from rankwise.metrics import Metric
-from rankwise.metrics.base import RankMetric
+from rankwise.metrics import Metric, RankMetric
 from rankwise.metrics.dcg import BY_IDEAL, PLAIN, weighted_sum
 from rankwise.metrics.gains import Rule, gains_by_rule, longest
-from rankwise.statistics.prediction_powered import JudgedMean
+from rankwise.wings.judging.prediction_powered import JudgedMean
 
 Mask = NDArray[np.bool_]
 _FARTHEST = 4.0  # standard errors between the documents that a sample stands for and those that there are

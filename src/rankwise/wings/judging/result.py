@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rankwise import moved
 from rankwise.base import tables
 from rankwise.base.arrays import Json
-from rankwise.statistics.prediction_powered import JudgedMean
-from rankwise.statistics.result import Result
+from rankwise.statistics import Result
+from rankwise.wings.judging.prediction_powered import JudgedMean
 
 if TYPE_CHECKING:
     import polars as pl

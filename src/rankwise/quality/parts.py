@@ -1,43 +1,32 @@
 """Checks of several parts: queries that they share, missing values and categories that differ between them."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
-from rankwise.base.arrays import comparable
 from rankwise.base.tables import count
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.summary import ranges
 from rankwise.quality import leakage
-from rankwise.quality.doctor.features import named
-from rankwise.quality.doctor.labels import DataFinding
+from rankwise.quality.features import named
+from rankwise.quality.findings import DataFinding, Parts, shared_queries, warn
 
-Parts = Mapping[str, RankingDataset]
-"""Name -> data: training data first; all with the same columns and categories."""
 _SHARE = 0.1  # of documents, by which parts may differ
 _ERRORS = 4.0  # standard errors, by which they may differ
 
 
 def shared(parts: Parts) -> Iterator[DataFinding]:
     """Iterate over findings on queries of several parts, by their ids and by the features of their documents."""
-    queries = {name: leakage.Queries.of(data) for name, data in parts.items()}
-    for seen, held_out in itertools.combinations(parts, 2):
-        by_id, by_features = leakage.shared([queries[seen]], queries[held_out])
-        of = f"of {count(parts[held_out].n_queries, 'query', 'queries')} of {held_out}"
-        both = f"{seen}, {held_out}"
-        hint = "leave them out of one of the two: what is measured on them says little about new queries"
-        if by_features is not None and (number := int(by_features.sum())):
-            sentence = f"{number:,} {of} have the features of queries of {seen}."
-            yield DataFinding("error", "shared queries", sentence, both, number, hint)
-        if by_id is not None and (number := int(by_id.sum())):
-            common = _documents_in_common(parts[seen], parts[held_out])
-            sentence = f"{number:,} {of} have ids of queries of {seen}"
-            sentence += "." if common is None else f", with {count(common, 'document')} in common."
-            if common == 0:  # as in recommending, where a user is a query of every part
-                yield DataFinding("note", "shared ids", sentence, both, number)
-            else:
-                yield DataFinding("error" if common else "warning", "shared ids", sentence, both, number, hint)
+    return shared_queries({name: leakage.Queries.of(data) for name, data in parts.items()}, parts=parts)
+
+
+def warn_shared(**parts: RankingDataset | None) -> None:
+    """Warn of queries that parts share: training data first, with features in the same order."""
+    if not leakage.CHECKED.get():
+        present = {name: data for name, data in parts.items() if data is not None}
+        queries = {name: leakage.Queries.of(data) for name, data in present.items()}
+        warn(shared_queries(queries, parts=present))
 
 
 def missing(parts: Parts) -> Iterator[DataFinding]:
@@ -69,13 +58,3 @@ def categories(parts: Parts) -> Iterator[DataFinding]:
             sentence = f"{count(number, 'document')} ({share:.1%}) with a category of {what} that train does not have."
             hint = "rankers treat them as missing"
             yield DataFinding("warning" if share >= _SHARE else "note", "new categories", sentence, name, number, hint)
-
-
-def _documents_in_common(first: RankingDataset, second: RankingDataset) -> int | None:
-    """Return how many documents two parts share in queries of the same id; None without ids of documents."""
-    if first.document_ids is None or second.document_ids is None:
-        return None
-    pairs = (first.qids(), second.qids()), (first.document_ids, second.document_ids)
-    queries, documents = (np.unique(np.concatenate(comparable(*ids)), return_inverse=True)[1] for ids in pairs)
-    keys = queries * (documents.max() + 1) + documents
-    return int(np.intersect1d(keys[: first.n_docs], keys[first.n_docs :]).size)

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
 from rankwise.base.arrays import Array, Floats, row_blocks
 from rankwise.base.sparse import dense
 from rankwise.base.tables import count
 from rankwise.data.dataset import RankingDataset
-from rankwise.quality import leakage
-from rankwise.quality.doctor import labels
-from rankwise.quality.doctor.labels import FEWEST, LEAK, SUSPECT, DataFinding, NdcgRange
+from rankwise.quality import labels, leakage
+from rankwise.quality.findings import DataFinding, warn
+from rankwise.quality.labels import FEWEST, LEAK, SUSPECT, NdcgRange
 
 _SAMPLE = 20_000  # documents by which features are judged in every training
 _FEWEST_TRAINED = 50  # queries: smaller data are examples and tests
@@ -267,12 +266,9 @@ def warn_of_training_data(data: RankingDataset, exponential: Collection[str | No
     checks = [labels.labels(data, "train"), labels.lists(data, "train"), labels.order(scale, "train")]
     checks += [leaks(scale, "train", ndcg_by_feature(scale)), marks(scale.data, "train")]
     checks += [missing_by_label(scale.data, "train"), own_categories(data, "train")]
-    findings = [finding for finding in itertools.chain(*checks) if finding.rank < 2 and finding.topic != "one grade"]
-    findings = [finding for finding in findings if finding.topic != "high labels" or finding.label in exponential]
-    if findings:  # of one grade nothing can be learned, which training says itself
-        hint = f"{'; '.join(finding.hint for finding in findings)}; rw.examine(train, valid, test) shows more"
-        sentence = " ".join(finding.sentence for finding in findings)
-        check.warn(f"training data: {sentence.removesuffix('.')}", hint=hint, stacklevel=2)
+    findings = [one for one in itertools.chain(*checks) if one.topic != "one grade"]  # which training says itself
+    findings = [one for one in findings if one.topic != "high labels" or one.label in exponential]
+    warn(findings, "training data: ", "; rw.examine(train, valid, test) shows more")
 
 
 def _changing(data: RankingDataset) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

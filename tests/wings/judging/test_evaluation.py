@@ -188,7 +188,7 @@ LISTS: dict[str, tuple[Any, bool]] = {
 def test_lists_are_equal_where_the_metric_is_whatever_the_labels(name):
     from itertools import product
 
-    from rankwise.evaluation.judged import JudgedRuns
+    from rankwise.wings.judging.evaluation import JudgedRuns
 
     rankings, equal = LISTS[name]
     scores = np.full((2, 4), -np.inf)

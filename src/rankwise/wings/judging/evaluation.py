@@ -1,6 +1,7 @@
 """Evaluation with few human labels and a judge: runs, qrels and the judge's grades, joined by query and document.
 
-Whole queries with human labels are used by PPI++, sampled documents by Horvitz and Thompson; see ``statistics/``.
+Whole queries with human labels are used by PPI++ (``prediction_powered``), sampled documents by Horvitz and Thompson
+(``sampled``).
 """
 
 import warnings
@@ -16,22 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Ids, Offsets, offsets_of
-from rankwise.data.io.disk.mapped import DiskDataset
-from rankwise.data.io.tables.polars import as_polars
-from rankwise.evaluation import trec
-from rankwise.evaluation.systems import Evaluated, Run, Scored, on_data, scores_of
-from rankwise.metrics import Metric, MetricLike
+from rankwise.data.io import DiskDataset, as_polars
+from rankwise.evaluation import Evaluated, Run, Scored, on_data, scores_of, trec
+from rankwise.metrics import Hit, Judged, Metric, MetricLike, Precision, RankMetric, Recall
 from rankwise.metrics import metrics as find_metrics
-from rankwise.metrics.base import RankMetric
 from rankwise.metrics.gains import longest
-from rankwise.metrics.judged import Judged
-from rankwise.metrics.precision import Hit, Precision, Recall
-from rankwise.models.schema import is_frame
+from rankwise.models import is_frame
 from rankwise.quality import leakage
 from rankwise.statistics import significance
-from rankwise.statistics.judged import JudgedEvaluation
-from rankwise.statistics.prediction_powered import NO_DIFFERENCE, JudgedMean, prediction_powered
-from rankwise.statistics.sampled import discounted, sampled_difference
+from rankwise.wings.judging.prediction_powered import NO_DIFFERENCE, JudgedMean, prediction_powered
+from rankwise.wings.judging.result import JudgedEvaluation
+from rankwise.wings.judging.sampled import discounted, sampled_difference
 
 FEWEST, FEW = 10, 20
 """Labelled queries below which there is no interval, and below which there is a warning."""
@@ -234,7 +230,7 @@ def join(
         table = table_of(data)
         if isinstance(judge, str) and judge in table.columns:
             judge = table.select(*_KEYS, grade=judge).drop_nulls("grade")
-        return join_runs(cast("Mapping[str, Run]", systems), cast("Run", judge), judgements(table, sampled))
+        return join_runs(cast("Mapping[str, Run]", systems), cast("Run", judge), read_judgements(table, sampled))
     lists = on_data(next(iter(systems.values())), data)[1]
     if sampled is not None or (lists.weights is not None and np.ptp(lists.weights) > 0.0):
         got = "query weights" if sampled is None else f"sampled={sampled!r} for {lists!r}"
@@ -245,12 +241,18 @@ def join(
     in_memory = lists.n_features and not isinstance(lists, DiskDataset)
     documents = leakage.document_hashes(lists) if in_memory else np.arange(lists.n_docs)
     return JudgedRuns(
-        np.arange(lists.n_queries), documents, lists.offsets, scores, grades, human, np.full(lists.n_docs, np.nan)
+        query_ids=np.arange(lists.n_queries),
+        document_ids=documents,
+        offsets=lists.offsets,
+        scores=scores,
+        judge=grades,
+        human=human,
+        probabilities=np.full(lists.n_docs, np.nan),
     )
 
 
 def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = None) -> JudgedRuns:
-    """Join runs with the grades of a judge and, as :func:`judgements` returns them, of humans.
+    """Join runs with the grades of a judge and, as :func:`read_judgements` returns them, of humans.
 
     Queries are those of the judge that every run has. Documents are ordered as in trec_eval, by id, descending.
     """
@@ -278,13 +280,18 @@ def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = 
     ends = offsets_of(rows["query"].rle().struct.field("len").to_numpy())
     left_out = tables.count(graded.height - queries.height, "query", "queries")
     return JudgedRuns(
-        np.array(rows["query"][ends[:-1]].to_list(), np.str_), np.array(rows["document"].to_list(), np.str_), ends,
-        np.where(np.isnan(scores), -np.inf, scores), graded_by_judge, graded_by_human, chances,
-        (f"Left out: {left_out} of the judge that not every run has.",) * (queries.height < graded.height),
-    )  # fmt: skip
+        query_ids=np.array(rows["query"][ends[:-1]].to_list(), np.str_),
+        document_ids=np.array(rows["document"].to_list(), np.str_),
+        offsets=ends,
+        scores=np.where(np.isnan(scores), -np.inf, scores),
+        judge=graded_by_judge,
+        human=graded_by_human,
+        probabilities=chances,
+        notes=(f"Left out: {left_out} of the judge that not every run has.",) * (queries.height < graded.height),
+    )
 
 
-def judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
+def read_judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
     """Read human grades: columns query, document, grade and, of a sample, the probability in the column ``sampled``."""
     table = table_of(source)
     if sampled is None:
