@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from rankwise.statistics.evaluation import Evaluation
     from rankwise.statistics.result import Result
 
+_OURS = (
+    " Gains are 2^y − 1, ties are averaged; for trec_eval's numbers write its names, such as ndcg_cut_10 and map, or "
+    "add --conventions trec_eval."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
@@ -71,9 +76,12 @@ class Measuring:
     @cached_property
     def described_by(self) -> dict[str, list[str]]:
         """Library -> the metrics that follow its conventions, in full; of runs, and where the user names a library."""
-        from rankwise.metrics.convention_notes import by_convention
+        from rankwise.metrics.conventions import convention_of
 
-        return by_convention(self.metrics, self.conventions) if self.conventions or self.qrels else {}
+        described: dict[str, list[str]] = {}
+        for text, metric in self.metrics.items() if self.conventions or self.qrels else ():
+            described.setdefault(self.conventions or convention_of(text), []).append(str(metric))
+        return described
 
     @property
     def titles(self) -> list[str] | dict[str, str] | None:
@@ -88,9 +96,13 @@ class Measuring:
 
     def noted(self, table: Table) -> Table:
         """Add notes with the conventions that a table follows."""
-        from rankwise.metrics.convention_notes import in_words
+        from rankwise.metrics.conventions import OWN
 
-        notes = [in_words(*pair, chosen=self.conventions is not None) for pair in self.described_by.items()]
+        notes = [
+            f"Conventions of {library}: {', '.join(dict.fromkeys(expressions))}."
+            + (_OURS if library == OWN and self.conventions is None else "")
+            for library, expressions in self.described_by.items()
+        ]
         return replace(table, notes=(*table.notes, *notes))
 
     def described(self) -> Json:

@@ -30,7 +30,6 @@ from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import DelegatingRanker
-from rankwise.rankers.ensembles.out_of_fold import pooled
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import constraints
 from rankwise.rankers.training import parameters as training
@@ -158,11 +157,11 @@ class AutoRanker(DelegatingRanker):
         X: ModelInput,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
-        valid: fit_arguments.Validation = None,
+        valid: fit_arguments.ValidationInput = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        **others: Unpack[fit_arguments.EvalSet],
+        **others: Unpack[fit_arguments.EvalSetArguments],
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
         if others:
@@ -174,7 +173,7 @@ class AutoRanker(DelegatingRanker):
         if self.recipes is not None:
             exponential = set().union(*map(exponential_labels, self._own()))
         beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight, "exponential": exponential}
-        data = pooled(X, y, valid=valid, **beside)
+        data, _ = fit_arguments.parts(X, y, valid=valid, pool=True, **beside)
         named, goal = metric, self.metric
         if (metric := metrics_of(self, data)[0]) != named:
             goal = str(metric)  # of rewards, where documents have them

@@ -169,9 +169,8 @@ class NeuralRanker(TorchRanker):
         from rankwise.models.nets.mlp import optimizer
         from rankwise.models.nets.model import NetModel, net_description
         from rankwise.models.nets.state import one_thread, own_randomness, seed_torch, usable_device
-        from rankwise.rankers.nets.batches import Batching
         from rankwise.rankers.nets.capture import CapturedNet
-        from rankwise.rankers.nets.inputs import Inputs
+        from rankwise.rankers.nets.inputs import Batching, Inputs
         from rankwise.rankers.nets.learner import NetLearner
         from rankwise.rankers.nets.processes import seed_of
 

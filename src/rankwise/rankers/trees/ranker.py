@@ -180,10 +180,10 @@ class TreeRanker(IterativeRanker):
             return
         names, parameters = self.library.known(), self.own_parameters()
         for name in native:
-            ours, of_fit = self.library.ours.get(self.library.canonical(name)), migration_hints.of_fit(name)
+            of_fit = migration_hints.of_fit(name)
             if of_fit and (name not in names or name in migration_hints.ARGUMENTS):
                 raise check.error(f"{name!r} is an argument of fit, not of {type(self).__name__}", hint=of_fit)
-            if ours is not None:
+            if name in names and (ours := self.library.ours_of(name, parameters)):
                 what = f"{name!r} of {self.library.name} has another name here"
                 raise check.error(what, hint=f"`set {ours}`")
             if self.library.canonical(name) in self.library.idle:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rankwise import objective
 from rankwise.base.arrays import Array, Json
-from rankwise.metrics.orderings import LINEAR, Orderings
 from rankwise.wings.lab.bounding.bounded import bounded, metric_orderings
 from rankwise.wings.lab.bounding.distributions import Distribution, distribution
+from rankwise.wings.lab.bounding.orderings import LINEAR, Orderings
 from rankwise.wings.lab.report import figure_style
 from rankwise.wings.lab.report.blocks import Plot
 

@@ -15,7 +15,7 @@ import numpy as np
 from rankwise.base.arrays import Array, Offsets
 from rankwise.base.compiling import kernel
 from rankwise.base.threads import over_queries
-from rankwise.metrics.gains import Gain, discounts, gain_shares, longest
+from rankwise.objectives.wrappers import Gain, discounts, gain_shares, longest
 
 LINEAR, AP, DISCORDANCE = "linear", "ap", "discordance"
 

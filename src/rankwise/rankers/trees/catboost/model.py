@@ -7,9 +7,10 @@ seed of its own, of (seed, number of trees), so that a continued model is the un
 CatBoost samples.
 """
 
+import json
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.models.forests.catboost import CatBoostForest, catboost, content_of, make_pool, scores_of, strip
 from rankwise.models.forests.library_errors import first_line
-from rankwise.rankers.trees.protocol import Derive, Settings
+from rankwise.models.schema import Schema
+from rankwise.rankers.trees.protocol import ONE_SCORE, Derive, ForeignModel, Settings, cannot_wrap, untrained
 
 if TYPE_CHECKING:
     from catboost import CatBoost as Model
@@ -171,3 +173,35 @@ def _set_baseline(pool: "Pool", values: Array) -> None:
     import polars as pl
 
     pool.set_baseline(pl.DataFrame({"baseline": values}))
+
+
+def read_foreign(model: Any) -> ForeignModel | None:
+    """Read a model; None if it is of another library."""
+    if not isinstance(model, catboost().CatBoost):
+        return None
+    if not model.is_fitted() or not model.tree_count_:
+        raise untrained(model)
+    for what, columns in (
+        ("categories, of which CatBoost keeps hashes and not the values", model.get_cat_feature_indices()),
+        ("texts", model.get_text_feature_indices()),
+        ("embeddings", model.get_embedding_feature_indices()),
+    ):
+        if columns:
+            raise cannot_wrap(model, f"features that are {what}")
+    scores = np.size(model.get_scale_and_bias()[1])
+    if scores > 1:
+        raise cannot_wrap(model, f"{scores} scores of each document (multiclass or several targets)", ONE_SCORE)
+    names, numbers = list(model.feature_names_), list(map(str, range(len(model.feature_names_))))
+    copy: Any = model.copy()
+    if names == numbers:
+        copy.set_feature_names(numbers)  # without, the file has none at all
+    schema = Schema(len(names), None if names == numbers else tuple(names))
+    return ForeignModel(content_of(strip(copy)), schema, _loss(model))
+
+
+def _loss(model: Any) -> str:
+    """What it was trained with, if the model holds it."""
+    notes = model.get_metadata()
+    text = notes["params"] if "params" in notes.keys() else ""  # noqa: SIM118 (not a dictionary)
+    parameters = json.loads(text or "{}")  # it may be empty
+    return str(parameters.get("loss_function", {}).get("type", "custom"))
