@@ -23,7 +23,7 @@ from rankwise.rankers.training.settings import metrics_of, trains_at_once
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.models.contributions import Contributions
+    from rankwise.models.model import Contributions
     from rankwise.models.scoring.scorer import Scorer
 
 

@@ -19,7 +19,7 @@ from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.disk.mapped import in_memory
 from rankwise.metrics.base import Metric, weighted_mean
-from rankwise.models.nets.mlp import Perceptron
+from rankwise.models.nets.model import NetModel
 from rankwise.objectives.prepared import has_kernels
 from rankwise.rankers.training.validation import DeviceMean, DeviceScores
 
@@ -216,7 +216,7 @@ class NetScores(DeviceScores):
 class Inputs:
     """Transformed features of a data set; a quantile costs as much as all layers of a small net."""
 
-    def __init__(self, net: Perceptron, data: RankingDataset) -> None:
+    def __init__(self, net: NetModel, data: RankingDataset) -> None:
         self.net, self.data = net, data
         self._kept: torch.Tensor | None = None
         self._next: tuple[BatchPart | None, PendingBatch | None] = None, None
@@ -230,7 +230,7 @@ class Inputs:
         return self.data.n_docs * self.net.transform.width <= most
 
     def of(self, part: BatchPart) -> tuple[torch.Tensor, ...]:
-        """Return the arguments of :meth:`Perceptron.members_of` for some queries."""
+        """Return the arguments of :meth:`NetModel.members_of` for some queries."""
         offsets = torch.from_numpy(part.offsets) if self.net.needs_lists else None
         if self.keeps:
             rows = part.rows if isinstance(part.rows, slice) else to_device(part.rows, self.net.device)

@@ -14,7 +14,7 @@ from rankwise.base.sparse import same_rows
 from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
-from rankwise.models.forests.forest import ForestModel, forest_description, numbers
+from rankwise.models.forests.forest import ForestModel, numbers
 from rankwise.models.forests.library_errors import first_line
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective, PreparedSum
@@ -61,14 +61,14 @@ class Trees(Learner[int]):
 
     def model(self, best: int, rounds: int) -> ForestModel:
         """Return the first trees."""
-        forest = self.library.forest.read(self.content()).cut(best)
+        forest = self.library.forest.read(self.content(), Schema.of(self.train)).cut(best)
         if self.settings.keep_constants and not forest.importances("split").any():
             raise self.nothing_learned()
-        return ForestModel(Schema.of(self.train), forest)
+        return forest
 
     def description(self, rounds: int) -> Json:
         """Return the number of trees, and the library's version."""
-        return forest_description(self.library.forest, rounds)
+        return self.library.forest.described(rounds)
 
     def files(self, best: int) -> dict[str, bytes]:
         """Return all trees; how many are the best model, the description of the checkpoint says."""

@@ -2,7 +2,7 @@
 
 - :class:`Library` states the facts about a library, makes its matrices once, and starts growing.
 - :class:`Growth` is a model that grows on one training set, a tree at a time.
-- :class:`~rankwise.models.forests.forest.Forest` is a finished model: it scores, explains, and is bytes in the
+- :class:`~rankwise.models.forests.forest.ForestModel` is a finished model: it scores, explains, and is bytes in the
   library's own format.
 
 How an adapter is written: ``trees/lightgbm/`` is the pattern; it imports its library inside functions alone, so that
@@ -25,7 +25,7 @@ from rankwise import check
 from rankwise.base.arrays import Array, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.disk.mapped import DiskDataset, MappedRows
-from rankwise.models.forests.forest import Forest
+from rankwise.models.forests.forest import ForestModel
 from rankwise.models.schema import Schema
 from rankwise.rankers import migration_hints
 
@@ -135,7 +135,7 @@ class Library(ABC):
     """The name of its module and of its ranker."""
     title: str
     """The name in sentences."""
-    forest: type[Forest]
+    forest: type[ForestModel]
     """Its finished models."""
     builtins: Sequence[str]
     """Its own ranking objectives, for ``native:…``."""

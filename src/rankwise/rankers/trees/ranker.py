@@ -173,7 +173,7 @@ class TreeRanker(IterativeRanker):
 
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> ForestModel:
         """Read the trees."""
-        return ForestModel.from_files(description, {self.library.forest.file: files[self.library.forest.file]}, schema)
+        return self.library.forest.from_files(description, files, schema)
 
     def _check_native(self, native: Keywords) -> None:
         if not native:  # LightGBM's names are known to LightGBM alone, which takes seconds to import

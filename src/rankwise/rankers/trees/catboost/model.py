@@ -91,7 +91,7 @@ class CatBoostGrowth:
         self.started = start is not None
         self.waiting = 1 if self.started else _SUMMED  # whether trees can be added to those of another is seen at once
         self.trees = 0 if start is None else start.n_trees
-        self.so_far = np.zeros(data.n_docs) if start is None else start.predict(data.features)
+        self.so_far = np.zeros(data.n_docs) if start is None else start.scores(data.features)
         self.held_out = [
             np.zeros(pool.num_row()) if start is None else scores_of(start.booster, pool) for pool in matrices.held_out
         ]
@@ -147,7 +147,8 @@ class CatBoostGrowth:
         self.fresh, self.waiting = [], _SUMMED
         if self.matrices.data.categorical and self.started:
             some = self.matrices.data.features[:1000]
-            if not np.array_equal(CatBoostForest(self.model, b"", self.trees).predict(some), self.so_far[: len(some)]):
+            total = CatBoostForest(Schema.of(self.matrices.data), self.model, b"", self.trees)
+            if not np.array_equal(total.scores(some), self.so_far[: len(some)]):
                 raise check.error(
                     "a CatBoost model that holds statistics of categories cannot be continued on other data",
                     hint="train on all data at once, or `set one_hot_max_size=255` in both trainings",

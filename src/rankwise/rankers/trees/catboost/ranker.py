@@ -10,6 +10,7 @@ from rankwise.base.arrays import Keywords
 from rankwise.base.threads import thread_count
 from rankwise.check.docstrings import documented
 from rankwise.models.forests.catboost import CatBoostForest, catboost
+from rankwise.models.schema import Schema
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.catboost.model import BINNING, CatBoostGrowth, CatBoostMatrices, matrices, read_foreign
@@ -127,9 +128,8 @@ class CatBoost(Library):
     def grow(self, settings: Settings, matrices: CatBoostMatrices, seed: int, start: bytes | None) -> CatBoostGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         parameters = self._parameters(settings, bool(matrices.data.categorical))
-        return CatBoostGrowth(
-            settings, parameters, matrices, seed, None if start is None else CatBoostForest.read(start)
-        )
+        older = None if start is None else CatBoostForest.read(start, Schema.of(matrices.data))
+        return CatBoostGrowth(settings, parameters, matrices, seed, older)
 
     def _parameters(self, settings: Settings, categories: bool) -> Keywords:
         native = {name: value for name, value in settings.native.items() if name not in BINNING}

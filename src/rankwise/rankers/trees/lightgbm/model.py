@@ -12,7 +12,7 @@ from rankwise.base.arrays import Array, Floats, Keywords
 from rankwise.data.categories import Values
 from rankwise.models.forests.forest import numbers
 from rankwise.models.forests.library_errors import STANDARD_OUTPUT, without_lines
-from rankwise.models.forests.lightgbm import LightGBMForest, lightgbm, threads
+from rankwise.models.forests.lightgbm import lightgbm, threads
 from rankwise.models.formats.lightgbm import PANDAS, LightGBMText, shifted, with_objective
 from rankwise.models.schema import Schema
 from rankwise.rankers.trees.protocol import AS_A_FUNCTION, ONE_SCORE, Derive, ForeignModel, cannot_wrap, untrained
@@ -38,7 +38,10 @@ class LightGBMGrowth:
 
     parameters: Keywords
     matrices: LightGBMMatrices
-    start: LightGBMForest | None
+    start: bytes | None
+    """The model that is continued, as LightGBM's text."""
+    older: "Booster | None" = None
+    """The same as LightGBM's own object."""
     tries: int = 1
     base_score: float = 0.0
     """LightGBM's scores have it, and its trees have not."""
@@ -72,14 +75,14 @@ class LightGBMGrowth:
                     self.matrices.train,
                     num_boost_round=1,
                     valid_sets=self.matrices.held_out or None,
-                    init_model=None if self.start is None else self.start.booster,
+                    init_model=self.older,
                     keep_training_booster=True,
                 )
         except lightgbm().basic.LightGBMError as failed:
             if "num_features" in str(failed):  # none is left that could be split
                 return False
             raise
-        trees, grown = 0 if self.start is None else self.start.n_trees, self.booster.num_trees()
+        trees, grown = 0 if self.older is None else self.older.num_trees(), self.booster.num_trees()
         if grown > trees:
             last = self.booster.model_to_string(num_iteration=1, start_iteration=grown - 1)
             if "num_leaves=1\n" not in last:
@@ -103,7 +106,7 @@ class LightGBMGrowth:
     def content(self) -> bytes:
         """Return all trees so far as LightGBM's text."""
         if self.booster is None:
-            return b"" if self.start is None else self.start.content
+            return self.start or b""
         content = with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
         return shifted(content, self.base_score) if self.base_score else content
 

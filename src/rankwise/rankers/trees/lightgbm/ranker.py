@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.base.arrays import Keywords
 from rankwise.check.docstrings import documented
-from rankwise.models.forests.lightgbm import LightGBMForest, lightgbm, threads
+from rankwise.models.forests.lightgbm import LightGBMForest, lightgbm, read_booster, threads
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.lightgbm.data import POSITION_BIAS, matrices, training_parameters
@@ -130,12 +130,12 @@ class LightGBM(Library):
     def grow(self, settings: Settings, matrices: LightGBMMatrices, seed: int, start: bytes | None) -> LightGBMGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
-        older = None if start is None else LightGBMForest.read(start)
+        older = None if start is None else read_booster(start)
         base_score = settings.base_score if older is None else 0.0  # its first tree has it
         for data in (matrices.train, *matrices.held_out) if base_score else ():
             labels: Any = data.get_label()
             data.set_init_score(np.full(len(labels), base_score))
-        return LightGBMGrowth(training_parameters(settings, seed), matrices, older, tries, base_score)
+        return LightGBMGrowth(training_parameters(settings, seed), matrices, start, older, tries, base_score)
 
 
 @documented

@@ -280,7 +280,7 @@ def open_log(
         got = ", ".join(path.name for path in paths[:_SHOWN])
         raise check.error("a click log is read from .csv, .tsv or .parquet files, of one kind", got=got)
     stack.enter_context(naming_files(paths))
-    tables = [read_table(path, words=None) for path in paths]
+    tables = [read_table(path) for path in paths]
     frames = [_selected(table.frame.lazy(), names, optional) for table in tables]
     ends = np.cumsum([table.frame.height for table in tables])
 

@@ -143,7 +143,7 @@ def _file(folder: Path, name: str, hint: str) -> Path:
 
 def read_judgments(path: Path) -> pl.DataFrame:
     """Read the judgments of a BEIR folder: a line that names three columns, then query, document and grade."""
-    table = read_table(path, separator="\t", words=None)
+    table = read_table(path, separator="\t")
     if tuple(table.columns) != _COLUMNS:
         hint = f"name the columns {', '.join(_COLUMNS)}, or read qrels of TREC's form with rw.rerank.read_trec"
         got = ", ".join(map(repr, table.columns[:10]))

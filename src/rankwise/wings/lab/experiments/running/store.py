@@ -25,7 +25,6 @@ import polars as pl
 from rankwise import check
 from rankwise.base.arrays import Json
 from rankwise.base.files import replacing
-from rankwise.data.io.tables import checksum as sealed
 from rankwise.wings.lab.experiments.schema import CURVES, DOCUMENTS, FRAMES, QUERIES, stack_frames
 
 TRIALS = "trials"
@@ -107,15 +106,13 @@ class Store:
 
     def _write(self, path: Path, frame: pl.DataFrame, metadata: dict[str, str]) -> None:
         with replacing(path, force=True) as new:
-            frame.write_parquet(new, metadata=metadata | sealed.METADATA)
-            sealed.seal(new)
+            frame.write_parquet(new, metadata=metadata)
 
     @contextmanager
     def _reading(self, name: str, kind: str = "") -> Iterator[Path]:
         """Name the file in errors that are raised within the context."""
         path = self._path(name, kind)
         hint = f"delete {self._path(name).name} and run the experiment again: only that trial is computed"
-        sealed.verify(path, hint=hint)
         with check.library("a file of results", path, hint=hint):
             yield path
 

@@ -1,50 +1,33 @@
-"""Data at a URL: downloaded once, resumed after a break, and read from the copy.
+"""Files at a URL, of a web server or a store: their version, and their bytes from any position on.
 
 ``https`` needs nothing more; ``s3``, ``gs`` and what else fsspec knows need the extra ``remote``, and the package of
-that store. Copies are in the library's cache folder under the version that the store names (an ETag, or size and time),
-so that a file that has changed is downloaded again. Only parts of one version are joined: where nothing names it beyond
-doubt, a transfer that breaks off begins anew. Workers of a cluster keep no copy: polars reads just the columns and rows
-that a worker needs from the URL.
+that store.
 """
 
 import base64
-import binascii
 import contextlib
 import email.utils
-import functools
-import gzip
-import hashlib
 import http.client
 import posixpath
 import re
-import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from email.message import Message
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from rankwise import check
-from rankwise.base import caches, files
-from rankwise.base.progress import bar
 from rankwise.check import address, shown
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]+)://.", re.IGNORECASE)
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
-_DIGEST = re.compile(r"\bsha-(256|512)=:?([A-Za-z0-9+/=]+)", re.IGNORECASE)
 _VERSION = re.compile("etag|time|date|modif|creat|md5|sha|crc|hash|checksum|generation|version", re.IGNORECASE)
-_RESUMES, _ANEW = "try again, which resumes where it stopped", "try again, which begins anew"
+_HEADERS = ("ETag", "Last-Modified", "Date", "Content-Encoding", "Repr-Digest", "Digest")
 _MALFORMED = "write other characters as their codes: a blank as %20, and / ? # @ in a password as %2F %3F %23 %40"
 _DENIED = (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN)
-_CHUNK = 1 << 20
 _BLOCKS = 8 << 20, 1 << 12  # bytes that a store is asked for at once, at first and at least
 _PATIENCE = 60.0
 _SETTLED = 60.0  # seconds after which a time names one version: servers count whole seconds
-_ATTEMPTS = 3  # at a file that changes
-_Reader = TypeVar("_Reader", bound=Callable[..., Any])
 
 
 class Opened(NamedTuple):
@@ -72,7 +55,7 @@ class RemoteFile(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class _ChangedError(Exception):
+class ChangedError(Exception):
     """The file is another one than it was."""
 
 
@@ -85,183 +68,11 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
 
 
-def accepts_urls(read: _Reader) -> _Reader:
-    """Decorate a reader of files: it reads the copy of a URL, and its errors name the URL."""
-
-    @functools.wraps(read)
-    def reader(path: str | Path, *arguments: Any, **options: Any) -> Any:
-        if not is_url(path):
-            return read(path, *arguments, **options)
-        copy = fetch(str(path))
-        with check.renaming(str(copy), address(str(path))):
-            return read(copy, *arguments, **options)
-
-    return cast("_Reader", reader)
-
-
-def parquet_urls(url: str) -> list[str]:
-    """Return the URL of a Parquet file, or those of all in a folder in the order of their names, for polars to read."""
-    if _is_web(url):
-        return [url]
-    with errors(url):
-        store, path = _store(url)
-        return [str(store.unstrip_protocol(name)) for name in _in_folder(store, path, url)] or [url]
-
-
-def scanned(source: str) -> str:
-    """Return what polars reads: a path, or a URL; of one with a password, which polars does not send, the copy."""
-    with_user = _is_web(source) and "@" in urllib.parse.urlsplit(source).netloc
-    return str(fetch(source)) if with_user else source
-
-
-def versions(sources: Sequence[object]) -> list[str]:
-    """Return the versions of those that are URLs, to compare after reading; of one without, it is empty."""
-    return [file.version for source in sources if is_url(source) for file in _remote_files(str(source))[0]]
-
-
-def fetch(url: str) -> Path:
-    """Download a file, or the Parquet files of a folder, unless there is a copy of this version; return its path."""
-    for _ in range(_ATTEMPTS):
-        with contextlib.suppress(_ChangedError):
-            return _fetch(url)
-    raise check.error("the data changed while they were downloaded", where=address(url), hint="read them again")
-
-
-def _fetch(url: str) -> Path:
-    remote_files, is_folder = _remote_files(url)
-    versions = {file.name: file.version for file in remote_files}
-    folder = _cache() / _key(url) / _key(*versions, *versions.values())
-    target = folder / posixpath.basename(address(url).rstrip("/")) if is_folder else folder
-    with caches.file_lock(folder.parent / f".{folder.name}.lock"):
-        target.mkdir(parents=True, exist_ok=True)
-        try:
-            downloaded = [_download(file, target / file.name, url) for file in remote_files]
-            if any(downloaded) and {file.name: file.version for file in _remote_files(url)[0]} != versions:
-                raise _ChangedError
-        except _ChangedError:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        for other in folder.parent.iterdir():  # older versions; whoever has mapped one keeps it
-            if other.is_dir() and other != folder and files.is_old(other):
-                shutil.rmtree(other, ignore_errors=True)
-    return target if is_folder else target / remote_files[0].name
-
-
-def _download(file: RemoteFile, target: Path, url: str) -> bool:
-    """Download a file unless it is there, after a break again from there, as long as something arrives."""
-    part = target.with_name(f".{target.name}.part")
-    if not file.version:  # nothing tells whether it is the same file
-        target.unlink(missing_ok=True)
-    if target.exists():
-        return False
-    if not file.resumable:
-        part.unlink(missing_ok=True)
-    attempts = _ATTEMPTS
-    while True:
-        arrived = _size(part)
-        try:
-            with errors(url):
-                transfer(address(url), part, file, title=file.name)
-            break
-        except ConnectionError:
-            in_vain = _size(part) <= arrived
-            if not file.resumable:
-                part.unlink(missing_ok=True)
-                attempts -= 1
-            if in_vain or not attempts:
-                raise
-    with errors(url):
-        _verify(file, part)
-        _move(file, part, target)
-    return True
-
-
-def _verify(file: RemoteFile, part: Path) -> None:
-    """Compare a file with the digest that the server names, if it does."""
-    named = _DIGEST.search(f"{file.headers.get('Repr-Digest', '')},{file.headers.get('Digest', '')}")
-    if named is None:
-        return
-    with part.open("rb") as content:
-        digest = hashlib.file_digest(content, f"sha{named[1]}").digest()
-    try:
-        right = digest == base64.b64decode(named[2])
-    except binascii.Error:
-        right = False
-    if not right:
-        part.unlink()
-        got = f"{base64.b64encode(digest).decode()} instead of {named[2]}"
-        raise http.client.HTTPException(f"it does not have the digest that the server names: got sha-{named[1]} {got}")
-
-
-def _move(file: RemoteFile, part: Path, target: Path) -> None:
-    """Put a complete file into its place, unpacked if the server has packed it for the transfer."""
-    encoding = file.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding in ("gzip", "x-gzip") and target.suffix != ".gz":  # of .gz files, servers say so of the file itself
-        unpacked = part.with_suffix(".unpacked")
-        try:
-            with gzip.open(part) as packed, unpacked.open("wb") as out:
-                shutil.copyfileobj(packed, out, _CHUNK)
-        except (OSError, EOFError, zlib.error) as damaged:
-            unpacked.unlink(missing_ok=True)
-            raise http.client.HTTPException(
-                f"its Content-Encoding is not gzip as the server says ({damaged})"
-            ) from None
-        finally:
-            part.unlink()
-        part = unpacked
-    elif encoding not in ("identity", "", "gzip", "x-gzip"):
-        part.unlink()
-        raise http.client.HTTPException(f"the server sends it with the Content-Encoding {encoding!r}, though not asked")
-    files.move(part, target, force=True)
-
-
-def transfer(url: str, part: Path, file: RemoteFile, *, title: str, hint: str = "") -> None:
-    """Download into ``part``, from where it ends; what arrived before a break is kept, and is a ConnectionError."""
-    have = _size(part)
-    if have and have == file.size:
-        return
-    hint = hint or (_RESUMES if file.resumable else _ANEW)
-    try:
-        with file.open_at(have) as opened:
-            have, total = opened.start, file.size if opened.size is None else opened.size
-            shown = bar(None, total, title, completed=have, columns=("text", "bar", "bytes", "left"), transient=True)
-            with part.open("ab" if have else "wb") as out, shown as update:
-                while chunk := opened.read(_CHUNK):
-                    have += out.write(chunk)
-                    if update is not None:
-                        update(have, title)
-    except urllib.error.HTTPError as refused:
-        refused.close()  # it is the answer, too, and holds the connection
-        if refused.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have:
-            part.unlink()  # longer than the file: not a beginning of it
-            transfer(url, part, file, title=title, hint=hint)
-            return
-        raise _broken(url, f"the server answered {refused.code} {refused.reason}", hint) from None
-    except http.client.InvalidURL:
-        raise
-    except (OSError, http.client.HTTPException) as lost:
-        raise _broken(url, f"{lost}", hint) from None
-    if total is not None and have > total:
-        part.unlink()
-        raise _broken(url, f"got {have:,} bytes instead of {total:,}, which were thrown away", hint)
-    if total is not None and have < total:
-        kept = ", which are kept" if file.resumable else ""
-        raise _broken(url, f"it broke off after {have:,} of {total:,} bytes{kept}", hint)
-
-
-def _broken(url: str, why: str, hint: str) -> ConnectionError:
-    return ConnectionError(check.Message(f"cannot download {url}: {why}", hint=hint))
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
 def _is_web(url: str) -> bool:
     return url.lower().startswith(("http://", "https://"))
 
 
-def _remote_files(url: str) -> tuple[list[RemoteFile], bool]:
+def files_at(url: str) -> tuple[list[RemoteFile], bool]:
     """Return the files of a URL, and whether it is a folder of them."""
     with errors(url):
         if _is_web(url):
@@ -284,10 +95,9 @@ def _of_server(url: str) -> RemoteFile:
     def open_at(start: int) -> Iterator[Opened]:
         with open_http(url, start, strong) as opened:
             named = {name: opened.headers.get(name) for name in ("ETag", "Last-Modified", "Content-Encoding")}
-            if any(value is not None and value != headers.get(name) for name, value in named.items()):
-                raise _ChangedError
-            if opened.size not in (size, None) and size is not None:
-                raise _ChangedError
+            other = any(value is not None and value != headers.get(name) for name, value in named.items())
+            if other or (size is not None and opened.size not in (size, None)):
+                raise ChangedError
             yield opened
 
     name = posixpath.basename(address(url).rstrip("/")) or "data"
@@ -326,13 +136,7 @@ def open_http(url: str, start: int = 0, version: str = "") -> Iterator[Opened]:
             start = 0  # the server sends the whole
         else:
             start, size = _bounds(part or "", start, size)
-        yield Opened(response.read1, start, size, dict(_first(headers)))
-
-
-def _first(headers: Message) -> Iterator[tuple[str, str]]:
-    for name in ("ETag", "Last-Modified", "Date", "Content-Encoding", "Repr-Digest", "Digest"):
-        if name in headers:
-            yield name, str(headers[name])
+        yield Opened(response.read1, start, size, {name: headers[name] for name in _HEADERS if name in headers})
 
 
 def _bounds(part: str, start: int, length: int | None) -> tuple[int, int]:
@@ -434,19 +238,13 @@ def _in_folder(store: Any, path: str, url: str) -> list[str]:
     return names
 
 
-def _cache() -> Path:
-    """Return the folder of copies, or one that lasts as long as the process."""
-    home = caches.folder()
-    try:
-        folder = files.check_writable_folder((home or caches.scratch()) / "remote")
-    except OSError as failed:
-        caches.warn_no_cache(f"no copy of a URL can be kept ({failed})")
-        folder = caches.scratch() / "remote"
-    return folder
-
-
-def _key(*words: str) -> str:
-    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+def parquet_urls(url: str) -> list[str]:
+    """Return the URL of a Parquet file, or those of all in a folder in the order of their names, for polars to read."""
+    if _is_web(url):
+        return [url]
+    with errors(url):
+        store, path = _store(url)
+        return [str(store.unstrip_protocol(name)) for name in _in_folder(store, path, url)] or [url]
 
 
 @contextlib.contextmanager
@@ -458,7 +256,7 @@ def errors(url: object) -> Iterator[None]:
     try:
         yield
         return
-    except _ChangedError:
+    except ChangedError:
         raise
     except Exception as failed:
         if not is_url(url):
@@ -490,4 +288,9 @@ def _named(url: str, failed: Exception) -> Exception:
     if isinstance(failed, PermissionError) or code in _DENIED or "Credentials" in type(failed).__name__:
         hint = "set the credentials that the store asks for"
         return PermissionError(check.Message(f"{name} may not be read: {text}", hint=hint))
-    return _broken(name, text or type(failed).__name__, "try again")
+    return broken(name, text or type(failed).__name__, "try again")
+
+
+def broken(url: str, why: str, hint: str) -> ConnectionError:
+    """Return the error of a download that did not arrive."""
+    return ConnectionError(check.Message(f"cannot download {url}: {why}", hint=hint))

@@ -1,15 +1,11 @@
-"""Downloading the archive of a data set: resumed where it stopped, verified, and unpacked whole or not at all."""
+"""Archives of data sets: their facts, and unpacking them whole or not at all."""
 
-import contextlib
 import errno
-import functools
-import hashlib
 import os
 import secrets
 import shutil
 import stat
 import tarfile
-import urllib.parse
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from rankwise import check
-from rankwise.base import caches, files
-from rankwise.data.io.remote import RemoteFile, errors, open_http, transfer
+from rankwise.base import files
 
 _CHUNK = 1 << 20
 _BY_HAND = "fetch the archive by hand, look at it and unpack it into the data folder"
@@ -34,73 +29,19 @@ class Archive:
     size: int | None = None
 
 
-def fetch(archive: Archive, into: Path) -> Path:
-    """Download ``archive``, check it and unpack it to ``into / archive.folder``, which must not exist yet.
-
-    A transfer that breaks off leaves a ``.part`` file in ``into/.rankwise-download``, and the next call resumes from
-    there. Any other failure leaves nothing. A wrong checksum means that nothing was opened. Of several callers at once
-    one downloads, and the others wait for it.
-    """
-    target = into / archive.folder
-    absent = not target.exists()
-    with caches.file_lock(into / ".rankwise-download.lock"):
-        if absent and target.exists():
-            return target
-        if not absent:
-            what = f"{target} exists already and is kept, though files of the set are missing in it"
-            raise FileExistsError(check.Message(what, hint="move it away, or complete it by hand"))
-        staging = into / ".rankwise-download"
-        staging.mkdir(parents=True, exist_ok=True)
-        try:
-            _fetch(archive, target, staging)
-        finally:
-            with contextlib.suppress(OSError):  # not empty
-                staging.rmdir()
-    return target
-
-
-def _fetch(archive: Archive, target: Path, staging: Path) -> None:
-    part = staging / f"{archive.sha256[:16]}.part"
-    url = check.address(archive.url)
-    unpacked = staging / f"unpacking-{secrets.token_hex(4)}"
-    for left in staging.glob("unpacking-*"):  # by a process that was killed
+def unpack(path: Path, archive: Archive, target: Path) -> None:
+    """Unpack an archive beside ``path``, and rename its folder to ``target`` when it is complete."""
+    url, unpacked = check.address(archive.url), path.parent / f"unpacking-{secrets.token_hex(4)}"
+    for left in path.parent.glob("unpacking-*"):  # by a process that was killed
         if files.is_old(left):
             shutil.rmtree(left, ignore_errors=True)
-    digest = None
-    while digest != archive.sha256:
-        begun = part.exists()
-        _transfer(archive, part)
-        with part.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != archive.sha256:
-            part.unlink()
-        if digest != archive.sha256 and not begun:  # else what was there was no beginning of it
-            raise check.error(
-                f"the download of {url} does not have the checksum that it should have and was thrown away",
-                got=f"sha256 {digest} instead of {archive.sha256}",
-                hint="try again; if it stays so, the distributor has changed the archive: "
-                f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
-            )
     try:
         with check.library("the archive", url, also=True, hint=_BY_HAND), check.naming(url):
-            _unpack(part, unpacked)
+            _unpack(path, unpacked)
         top = unpacked / archive.folder  # some archives bring their own folder, some only what lies in it
         (top if top.is_dir() else unpacked).rename(target)
     finally:
-        part.unlink()
         shutil.rmtree(unpacked, ignore_errors=True)
-
-
-def _transfer(archive: Archive, part: Path) -> None:
-    if urllib.parse.urlsplit(archive.url).scheme not in ("http", "https", "file"):
-        raise check.error("a download needs an http, https or file address", got=repr(check.address(archive.url)))
-    hint = (
-        "try again, which resumes where it stopped, "
-        f"or fetch the archive by hand and unpack it as {archive.folder} in the data folder"
-    )
-    file = RemoteFile(archive.folder, archive.size, functools.partial(open_http, archive.url))
-    with errors(archive.url):
-        transfer(check.address(archive.url), part, file, title=archive.folder, hint=hint)
 
 
 def _unpack(path: Path, into: Path) -> None:
