@@ -88,7 +88,7 @@ class Command(help.Helped, TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            with warnings.catch_warnings(), console.documents_alone(bool(ctx.params.get("json"))):
+            with warnings.catch_warnings(), console.reserve_stdout_for_json(bool(ctx.params.get("json"))):
                 warnings.showwarning = self._warn
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:

@@ -75,7 +75,7 @@ def document(value: object) -> None:
 
 
 @contextlib.contextmanager
-def documents_alone(enabled: bool) -> Iterator[None]:
+def reserve_stdout_for_json(enabled: bool) -> Iterator[None]:
     """With ``--json``, send what libraries print to standard error: standard output is for the document."""
     if not enabled:
         yield

@@ -36,7 +36,7 @@ class Writing:
     )
     force: Annotated[bool, "Replace files that exist already.", Option(group=RUNNING)] = False
 
-    def free(self, target: Path) -> None:
+    def check_target(self, target: Path) -> None:
         """Raise at once if a file could not be written at the end, or its name does not say its format."""
         from rankwise.data.io.reading import format_to_write
 
@@ -59,7 +59,7 @@ class Target(Writing):
 
     def changed(self, source: str, reading: Reading, change: "Callable[[RankingDataset], RankingDataset]") -> None:
         """Read data, change them and write them."""
-        self.free(self.output)
+        self.check_target(self.output)
         self.write(change(_read(source, reading)), self.output)
 
 
@@ -94,7 +94,7 @@ def check_(
     rankwise data check train.txt --valid valid.txt --test test.txt --plot check.png
     rankwise data check mq2008 --fold 3 --strict
     """
-    running.free(plot, outputs.PICTURES)
+    running.check_target(plot, outputs.PICTURES)
     from rankwise.data.io.reading import is_set
 
     train, held_out = reading.parts(source, valid)
@@ -173,7 +173,7 @@ def split(
         got = f"{len(set(targets))} different files for {len(proportions)} proportions"
         raise check.error("a split needs one file for each proportion", got=got)
     for target in targets:
-        writing.free(target)
+        writing.check_target(target)
     for target, piece in zip(targets, rw.split(_read(source, reading), proportions, seed=seed), strict=True):
         writing.write(piece, target)
 

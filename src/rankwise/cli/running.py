@@ -40,7 +40,7 @@ class Running:
     force: Annotated[bool, "Replace files that exist already.", _GROUP] = False
     json: Annotated[bool, "Print one JSON document and nothing else.", _GROUP] = False
 
-    def free(self, path: Path | None, endings: tuple[str, ...] = (), *, beside: Path | None = None) -> None:
+    def check_target(self, path: Path | None, endings: tuple[str, ...] = (), *, beside: Path | None = None) -> None:
         """Raise at once if a file could not be written at the end, or another output would replace it."""
         if path is None:
             return
@@ -52,7 +52,7 @@ class Running:
             hint = "name another for one of them"
             raise check.error("two outputs cannot go to the same file", got=str(path), hint=hint)
 
-    def free_model(self, path: Path, *, resume: bool = False) -> "Running":
+    def check_model_target(self, path: Path, *, resume: bool = False) -> "Running":
         """Check that a model can be written to ``path`` at the end, and return how to run then.
 
         A training that is resumed replaces the model that it left there when it was interrupted.

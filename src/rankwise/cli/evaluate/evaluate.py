@@ -148,9 +148,9 @@ def evaluate(
     rankwise evaluate test.csv model --policy plackett_luce --groups seller --exposure-cutoff 10
     rankwise evaluate test.csv calibrated-model --calibration --plot reliability.png
     """
-    running.free(output, outputs.TABLES)
-    running.free(plot, outputs.PICTURES)
-    running.free(per_query, outputs.FRAMES, beside=output)
+    running.check_target(output, outputs.TABLES)
+    running.check_target(plot, outputs.PICTURES)
+    running.check_target(per_query, outputs.FRAMES, beside=output)
     for option, given in (("--plot draws the curve", plot), ("--calibration-label is", calibration_label)):
         if given is not None and not calibration:
             raise check.error(f"{option} of --calibration", hint="add --calibration")
@@ -212,9 +212,9 @@ def compare(
     rankwise compare --qrels qrels.txt run1.txt run2.txt --report page.html
     rankwise compare --qrels judged.csv --judge llm.txt --sampled probability old.run new.run -m dcg@10
     """
-    running.free(output, outputs.TABLES)
-    running.free(plot, outputs.PICTURES)
-    running.free(report, outputs.PAGES)
+    running.check_target(output, outputs.TABLES)
+    running.check_target(plot, outputs.PICTURES)
+    running.check_target(report, outputs.PAGES)
     tests: Keywords = {"baseline": baseline, "level": level, "correction": correction}
     if measuring.judge is not None or sampled is not None:
         beside = {"--plot": plot, "--report": report, "--paired-test": test != "fisher", "--format": format != "text"}

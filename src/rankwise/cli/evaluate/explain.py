@@ -55,8 +55,8 @@ def explain(
     """
     from rankwise.rankers.ensembles.calibrated import CalibratedRanker
 
-    running.free(output, outputs.TABLES)
-    running.free(plot, outputs.PICTURES, beside=output)
+    running.check_target(output, outputs.TABLES)
+    running.check_target(plot, outputs.PICTURES, beside=output)
     if (above is None) != (below is None):
         hint = "name two documents, --above A --below B"
         raise check.error("--above and --below belong together", got="one of them", hint=hint)

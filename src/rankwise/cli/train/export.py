@@ -32,7 +32,7 @@ def export(
     rankwise export model -o model.json --format elasticsearch --names features.txt
     rankwise export model -o model.json --format vespa
     """
-    running.free(output)
+    running.check_target(output)
     from rankwise.exports.export import check_format, write
 
     check_format(format_)

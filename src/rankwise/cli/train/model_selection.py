@@ -111,8 +111,8 @@ def tune(
     from rankwise.model_selection.study import check_study_target
 
     running = replace(running, force=running.force or resume)
-    running.free(output, ENDINGS)
-    running.free(plot, outputs.PICTURES)
+    running.check_target(output, ENDINGS)
+    running.check_target(plot, outputs.PICTURES)
     checkpoint = checkpoint or output.with_suffix(".db")
     if checkpoint in (output, plot):
         hint = "name another with --checkpoint"
@@ -162,8 +162,8 @@ def auto(
     rankwise auto train.txt --minutes inf --max-recipes 3 --report page.html -o model
     """
     study = settings.get("study", settings.get("checkpoint"))
-    running = running.free_model(output, resume=study is not None and study.exists())
-    running.free(report, (".html",))
+    running = running.check_model_target(output, resume=study is not None and study.exists())
+    running.check_target(report, (".html",))
     if study is not None:
         from rankwise.model_selection.auto.store import workspace
 
@@ -221,8 +221,8 @@ def frontier(
 
     rankwise frontier train.csv --label buy=purchase --objective xendcg --objective "on(buy, xendcg)"
     """
-    running.free(plot, outputs.PICTURES)
-    running.free(output, outputs.TABLES, beside=plot)
+    running.check_target(plot, outputs.PICTURES)
+    running.check_target(output, outputs.TABLES, beside=plot)
     if metrics and len(metrics) != len(objective):
         got = f"{len(metrics)} metrics and {len(objective)} objectives"
         raise check.error("every objective has one metric", got=got, hint="repeat --objective, or leave --metrics out")

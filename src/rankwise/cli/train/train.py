@@ -46,8 +46,8 @@ def train(
     rankwise train all.txt --ranker "bagged(neural(listnet), folds=5)" -o model
     rankwise train all.txt --ranker "distilled('large', lightgbm)" -o small
     """
-    running = running.free_model(output, resume=resume)
-    running.free(plot, outputs.PICTURES)
+    running = running.check_model_target(output, resume=resume)
+    running.check_target(plot, outputs.PICTURES)
     from rankwise.data.io.reading import is_set
     from rankwise.rankers.training.resume import check_checkpoint_target
 
@@ -115,7 +115,7 @@ def predict(
     rankwise predict model test.csv --query session -o scores.csv
     rankwise predict model mq2008 --fold 2 -o model.run --tag mine
     """
-    running.free(output)
+    running.check_target(output)
     if output is not None:
         outputs.format_of_scores(output)
     with running.steps(3) as bar:

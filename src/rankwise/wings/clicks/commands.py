@@ -64,7 +64,7 @@ def info(
     rankwise clicks info log.parquet --document sku --position rank --clicked click --system arm
     rankwise clicks info queries.ndjson,events.ndjson --clicked click,add_to_cart --plot log.png
     """
-    running.free(plot, outputs.PICTURES)
+    running.check_target(plot, outputs.PICTURES)
     page = _log(log, columns).examine()
     running.say(page.to_dict(), page, plot=plot)
 
@@ -86,8 +86,8 @@ def propensities(
     rankwise clicks propensities log.parquet --system arm -o bias.json --plot bias.png
     rankwise clicks propensities log.csv --system arm --method randomized --shuffled random -o bias.json
     """
-    running.free(output, (".json",))
-    running.free(plot, outputs.PICTURES, beside=output)
+    running.check_target(output, (".json",))
+    running.check_target(plot, outputs.PICTURES, beside=output)
     clicks = _log(log, columns)
     bias = rw.clicks.propensities(clicks, segments="segment" in columns, **settings)
     bias.save(output, force=running.force)
@@ -123,7 +123,7 @@ def train(
     rankwise clicks train log.parquet features.parquet --bias bias.json -o model
     rankwise clicks train log.csv features.csv --bias bias.json --ranker "lightgbm(plrank)" -o model
     """
-    running = running.free_model(output)
+    running = running.check_model_target(output)
     untrained = rw.ranker(ranker).set_params(seed=running.seed, threads=running.threads, progress=running.progress)
     from rankwise.rankers.training import after
 
@@ -172,7 +172,7 @@ def compare(
     rankwise clicks compare log.parquet features.parquet new=model production=old --bias bias.json
     rankwise clicks compare log.csv features.csv a=first b=second production=old.csv --bias bias.json
     """
-    running.free(plot, outputs.PICTURES)
+    running.check_target(plot, outputs.PICTURES)
     clicks, data = _log(log, columns), _features(features, reading, columns)
     rankings: dict[str, Any] = {
         name: rw.load(path) if path.is_dir() else path for name, path in ranking_names.named(systems).items()
@@ -235,7 +235,7 @@ def interleave(
     rankwise interleave log.parquet a=new.run b=old.run --seed 7 --plot preference.png
     rankwise interleave log.csv a=new.run b=old.run --credit debiased --bias bias.json
     """
-    running.free(plot, outputs.PICTURES)
+    running.check_target(plot, outputs.PICTURES)
     runs = ranking_names.named(rankings or ())
     if set(runs) not in (set(), {"a", "b"}):
         raise check.error("rankings to compare are a=RUN and b=RUN", got=", ".join(runs))

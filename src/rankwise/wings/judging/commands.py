@@ -29,7 +29,7 @@ def plan(
     rankwise judge plan old=old.run new=new.run --judge llm.txt --judgements 100 -o pilot.csv
     rankwise judge plan old=old.run new=new.run --judge llm.txt --previous pilot.csv -o to_judge.csv
     """
-    running.free(output, (".csv",))
+    running.check_target(output, (".csv",))
     systems = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
     drawn = rw.judging.plan(systems, judge=judge, **settings)
     drawn.write(output, force=running.force)

@@ -72,9 +72,9 @@ def recommend(
     rankwise recommend model --history 318,858,2571 -k 5
     rankwise recommend ratings.csv --model factorization --objective softmax_ce --set factors=32
     """
-    running.free(output, (".csv", ".parquet", ".json"))
+    running.check_target(output, (".csv", ".parquet", ".json"))
     if save is not None:
-        running.free_model(save)
+        running.check_model_target(save)
     from rankwise.wings.recommend import choice
     from rankwise.wings.recommend.data.sources import read_interactions
     from rankwise.wings.recommend.data.titles import with_titles

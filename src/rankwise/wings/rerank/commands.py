@@ -70,7 +70,7 @@ def train(
     rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker
     """
     _installed()
-    running = running.free_model(output, resume=resume)
+    running = running.check_model_target(output, resume=resume)
     if "checkpoint" in settings:
         from rankwise.rankers.training import check_checkpoint_target
 
@@ -123,7 +123,7 @@ def score(
     from rankwise.wings.rerank.data.trec import read_lists
     from rankwise.wings.rerank.reranker import Reranker
 
-    running.free(output)
+    running.check_target(output)
     if output is not None:
         outputs.format_of_scores(output)
     with running.steps(3) as bar:
@@ -159,8 +159,8 @@ def evaluate(
     from rankwise.wings.rerank.data.trec import read_lists
     from rankwise.wings.rerank.reranker import Reranker
 
-    running.free(output, outputs.TABLES)
-    running.free(per_query, outputs.FRAMES, beside=output)
+    running.check_target(output, outputs.TABLES)
+    running.check_target(per_query, outputs.FRAMES, beside=output)
     inputs.readable(None, metrics)
     named = ranking_names.named(models)
     with running.steps(len(named) + 1) as bar:

@@ -341,16 +341,19 @@ async def _failed(_: Request, wrong: Exception) -> Response:
 
 async def _body(request: Request, megabytes: float) -> bytes:
     chunks, left = [], int(megabytes * 2**20)
-    too_large = RequestError(413, f"the body is larger than {megabytes:g} MB", hint="send fewer documents at a time")
     length = request.headers.get("content-length", "0")
     if len(length) > _DIGITS or int(length) > left:
-        raise too_large
+        raise _too_large(megabytes)
     async for chunk in request.stream():
         left -= len(chunk)
         if left < 0:
-            raise too_large
+            raise _too_large(megabytes)
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _too_large(megabytes: float) -> RequestError:
+    return RequestError(413, f"the body is larger than {megabytes:g} MB", hint="send fewer documents at a time")
 
 
 def _json(content: object, status: int = 200) -> Response:
