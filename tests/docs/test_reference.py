@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+import re
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -10,7 +11,8 @@ import pytest
 griffe = pytest.importorskip("griffe")
 pytest.importorskip("mkdocs")
 
-EXTENSIONS = Path(__file__).parents[2] / "docs" / "extensions"
+DOCS, SOURCE = (Path(__file__).parents[2] / name for name in ("docs", "src"))
+EXTENSIONS = DOCS / "extensions"
 
 
 def extension(name: str) -> ModuleType:
@@ -103,3 +105,17 @@ def test_quiet_builds_still_count_warnings():
         assert log.isEnabledFor(logging.WARNING)
     finally:
         log.setLevel(before)
+
+
+PAGE = (DOCS / "reference.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("module", "members"), re.findall(r"^::: ([\w.]+)\n(?: +options: \{members: \[([^\]]*)\]\})?", PAGE, re.MULTILINE)
+)
+def test_reference_names_what_there_is(module, members):
+    path = SOURCE.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    assert path.is_file(), f"docs/reference.md names {module}"
+    names = griffe.visit(module, path, path.read_text(encoding="utf-8")).members
+    assert {name.strip('" ') for name in members.split(",") if name} <= names.keys()
