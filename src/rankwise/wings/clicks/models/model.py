@@ -57,7 +57,7 @@ class ClickModel(Result):
 
     @classmethod
     @abstractmethod
-    def _estimate(cls, log: Log, how: Estimation) -> Estimate: ...
+    def estimate(cls, log: Log, how: Estimation) -> Estimate: ...
 
     @abstractmethod
     def _chances(self, log: Log, lists: Sessions | Log) -> Array:
