@@ -123,6 +123,7 @@ class PBM(ClickModel):
 
     @classmethod
     def estimate(cls, log: Log, how: Estimation) -> Estimate:
+        """Return the parameters of a log."""
         shape = (log.n_positions,) if cls is PBM else (log.n_positions, log.n_positions)
         cells = cls.cells(log)
         cells, notes = (cells, ()) if how.means else _identified(log, cells)
@@ -348,6 +349,7 @@ class DCM(DBN):
 
     @classmethod
     def estimate(cls, log: Log, how: Estimation) -> Estimate:
+        """Return the parameters of a log."""
         attractiveness, clicks, ends = _counted(log, cls._sessions_of(log), how.added, "positions")
         return {"attractiveness": attractiveness, "continuation": (1.0 - em.ratio(ends, clicks))[1:]}, 0.0, ()
 
