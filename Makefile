@@ -17,16 +17,20 @@ SERIAL := python -m pytest -q --durations=5
 # $(call timed,NAME,COMMAND) runs a step and prints its seconds.
 timed = @start=$$(date +%s); $(2); status=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$status
 
-.PHONY: help demo test test-all test-integrations fast check style types layers pages pytest format docs results benchmarks clean
+.PHONY: test-core help benchmarks-smallest dist docs-release test-matrix demo test test-all test-integrations fast check style types layers pages pytest format docs results benchmarks clean
 help:
 	@echo "make demo        install the core into $(VENV) and run the demonstration"
 	@echo "make test        install everything that the tests need, then run every check and every test"
 	@echo "make test-all    the same with all random cases, of which make test runs a tenth"
+	@echo "make test-core   the tests of the core alone, without those of wings: a few minutes"
 	@echo "make test-integrations  tests with PyTerrier, MLflow, Ray, …, which it installs into environments of their own"
+	@echo "make test-matrix the wheel in empty environments: Pythons, extras, newest and lowest versions, circumstances"
+	@echo "make dist        wheel, sdist and their checksums"
 	@echo "make fast        the checks' and tests' quick tier, for the developer's loop"
 	@echo "make check       formatting, lint, types, layers, documentation"
 	@echo "make format      write generated lines, and let ruff format and repair the code"
 	@echo "make results     tables and figures of docs/results, from the kept trials"
+	@echo "make benchmarks-smallest  whether every benchmark still runs, at its smallest"
 	@echo "make benchmarks  every benchmark: ours beside the peers, as ratios"
 
 demo: $(VENV)/.core
@@ -45,6 +49,28 @@ test-integrations: export RANKWISE_TESTS := integrations
 test-integrations: $(VENV)-integrations/.done $(VENV)-mlflow/.done
 	$(call timed,integrations,$(VENV)-integrations/bin/$(SERIAL) tests/integrations --ignore tests/integrations/test_mlflow.py)
 	$(call timed,MLflow,$(VENV)-mlflow/bin/$(SERIAL) tests/integrations/test_mlflow.py)
+
+# Empty environments, which hold nothing but the wheel and what it requires: every Python that is here, every extra.
+test-matrix: $(VENV)/.dev
+	@$(BIN)/python -m tests.release.matrix
+
+# Wheel, sdist and checksums; a TAG that is not the version is a mistake.
+dist: $(VENV)/.dev
+	@$(BIN)/python -m tests.release.dist $(TAG)
+
+# The pages of this version beside those of earlier ones.
+docs-release: $(VENV)/.dev
+	@$(INSTALL) mike
+	@$(BIN)/mike deploy --push --update-aliases $(TAG:v%=%) latest
+
+# What needs a wing, or several of them: pages and examples use all, and so do tests of kills and of damaged files.
+WINGS := src/rankwise/wings tests/wings tests/integrations tests/docs tests/test_examples.py tests/test_wheel.py \
+  $(patsubst %,tests/robustness/test_%.py,cluster full_disk fuzz_logs fuzz_models fuzz_ratings fuzz_specs fuzz_texts kills) \
+  $(patsubst %,docs/%.md,better clicks click-weights demo experiments recommend reports rerank scale serving spark synthetic) \
+  docs/papers docs/results
+
+test-core: style
+	$(call timed,tests of the core,$(PYTEST) $(WINGS:%=--ignore=%))
 
 fast: style
 	$(call timed,quick tests,$(PYTEST) -m "not slow")
@@ -81,6 +107,11 @@ benchmarks: $(VENV)/.dev
 	@failed=; for name in compile data metrics objectives plrank trees neural gpu scoring memory scaling; do \
 	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m benchmarks.speed.$$name || failed="$$failed $$name"; done; \
 	  test -z "$$failed" || { echo "failed or missed a target:$$failed"; exit 1; }
+
+# Each at its smallest: whether it still runs, not what it measures.
+benchmarks-smallest: export RANKWISE_TESTS := all
+benchmarks-smallest: $(VENV)/.dev
+	$(call timed,benchmarks at their smallest,$(PYTEST) tests/docs/test_smallest_benchmarks.py)
 
 clean:
 	rm -rf $(VENV) $(VENV)-integrations $(VENV)-mlflow build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

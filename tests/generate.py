@@ -158,7 +158,11 @@ def _order(imported: tuple[str, str]) -> tuple[str, int, str]:
 def _defining(name: str, module: str) -> str:
     """Return the module of a name: ``module`` if it has the name, or else the one that defines it."""
     modules = _modules()
-    if module in modules and re.search(rf"^(?:def|class|from .* import\b.*|) ?{name}\b", modules[module], re.MULTILINE):
+    if f"{module}.{name}" in modules:  # a module itself
+        return module
+    if module in modules and re.search(
+        rf"^(?:def|class|from .* import\b.*|(?:\w+, )*) ?{name}\b", modules[module], re.MULTILINE
+    ):
         return module
     definition = re.compile(rf"^(?:def|class) {name}\b|^{name}\b[^=\n]*= ", re.MULTILINE)
     found = [one for one, text in modules.items() if definition.search(text)]

@@ -1,6 +1,7 @@
 from rankwise._version import __version__ as __version__
 from rankwise.base.stream import Stream as Stream
 from rankwise.base.threads import use_threads as use_threads
+from rankwise.base.versions import show_versions as show_versions
 from rankwise.data.concatenation import concatenate as concatenate
 from rankwise.data.dataset import RankingDataset as RankingDataset
 from rankwise.data.io.catalog.load import load_dataset as load_dataset

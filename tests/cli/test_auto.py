@@ -34,7 +34,7 @@ def test_search_prints_a_leaderboard_and_writes_a_model(train, tmp_path):
     page = tmp_path / "page.html"
     result = run(*words, "-o", tmp_path / "model", "--test", train, "--report", page)
     assert result.stderr.startswith(
-        "5 features without names\nwarning: 30 of 30 queries of the test data have the features of training queries. "
+        "5 features without names\nwarning: 30 of 30 queries of test have the features of training queries. "
     )
     printed = result.stdout
     assert "was taken, of 2 recipes</h1>" in page.read_text(encoding="utf-8")

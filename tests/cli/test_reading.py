@@ -333,7 +333,7 @@ def test_leaks_are_warned_of_in_the_words_of_the_command_line():
     words = ("train", "log.csv", *NAMES, "--rounds", 2, "--min-documents", 2, "--threads", 1)
     said = run(*words, "-o", "model").stderr
     assert "displayed: position. Hint: leave out with --features '!position' what" in said
-    assert "the feature gain is the label in other words, in all" in said
+    assert "features with one value for each label: gain" in said
     assert "Hint: leave out with --features '!gain' what" in said
     followed = run(*words, "-o", "other", "--features", "!position,!gain").stderr
     first, note, last = followed.splitlines()
@@ -346,7 +346,9 @@ def test_queries_that_training_and_validation_data_share_are_counted():
     table = pl.read_csv("rows.csv").drop("shop")
     table.filter(pl.col("session").is_in(["s3", "s7"])).write_csv("two.csv")
     words = (*NAMES, "--rounds", 2, "--min-documents", 2, "--threads", 1)
-    line = "warning: 2 of 2 queries of the validation data have ids of training queries, all of these with the same f"
+    line = (
+        "warning: 2 of 2 queries of valid have the features of training queries. 2 of 2 queries of valid have ids of "
+    )
     assert line in run("train", "rows.csv", "--features", "f_*", "--valid", "two.csv", *words, "-o", "model").stderr
     tune = ("tune", "rows.csv", "--features", "f_*", "--valid", "two.csv", *NAMES, "--rounds", 2, "--trials", 2)
     assert run(*tune, "-o", "b.toml").stderr.count(line) == 1

@@ -17,7 +17,7 @@ from rankwise.models.schema import Schema
 from tests.refusals import refusal, refuses
 
 # A colour tells the label here, so that it shows whether a model knows colours.
-pytestmark = pytest.mark.filterwarnings("ignore:the feature colour is the label in other words")
+pytestmark = pytest.mark.filterwarnings("ignore:features with one value for each label")
 
 TREES = (rw.LightGBMRanker, rw.XGBoostRanker, rw.CatBoostRanker)
 SMALL: dict[str, Any] = {"rounds": 8, "leaves": 8, "min_documents": 2, "threads": 1, "learning_rate": 0.3}

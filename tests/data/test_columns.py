@@ -93,7 +93,7 @@ def test_frames_and_files_keep_a_new_column(data: RankingDataset, tmp_path: Path
 
 def test_copies_in_the_cache_keep_a_new_column(data: RankingDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("rankwise.data.io.catalog.entry.KEYS", ("train", "test"))
+    monkeypatch.setattr("rankwise.data.io.catalog.load.KEYS", ("train", "test"))
     rw.data.write_parquet(data, tmp_path / "rows.parquet")
     (tmp_path / "mine.toml").write_text('train = "rows.parquet"\ntest = "rows.parquet"\n')
     for _ in range(2):

@@ -3,7 +3,6 @@
 import json
 import re
 import warnings
-import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import treelite
 import rankwise as rw
 from rankwise.exports.export import FORMATS, write
 from rankwise.exports.solr import before_slack
-from rankwise.models.forests.forest import ForestModel
 from rankwise.rankers.table import ranker_class
 from tests.cli.running import run
 from tests.refusals import refusal, refuses
@@ -72,7 +70,7 @@ def rows_for(data: rw.RankingDataset | None = None) -> np.ndarray:
     return rows
 
 
-# Readers. Those of Elasticsearch, RankLib and Vespa do what these do by their documents and sources, in float32 or
+# Readers. Those of Elasticsearch and Vespa do what these do by their documents and sources, in float32 or
 # float64 as they compute, and share nothing with the writer.
 
 
@@ -120,28 +118,6 @@ def read_plugin(path: Path, rows: np.ndarray, names: list[str] = NAMES) -> np.nd
         for tree in trees:
             parse(tree)
         return np.array([np.sum([walk(tree, row) for tree in trees], dtype=np.float32) for row in rows], np.float64)
-
-
-def read_ranklib(path: Path, rows: np.ndarray) -> np.ndarray:
-    """As RankLib: lines are trimmed and joined, comments dropped, missing values are 0, left is at most."""
-    lines = [line.strip() for line in path.read_text().splitlines()]
-    assert lines[0] == "## LambdaMART"
-    ensemble = ET.fromstring("".join(line for line in lines if line and not line.startswith("##")))  # noqa: S314
-    assert ensemble.tag == "ensemble"
-    assert [tree.get("id") for tree in ensemble] == [str(k + 1) for k in range(len(ensemble))]
-
-    def walk(split: Any, row: np.ndarray) -> float:
-        parts = list(split)
-        if parts[0].tag == "output":
-            return float(parts[0].text)
-        feature, threshold, left, right = parts
-        assert [part.get("pos") for part in (left, right)] == ["left", "right"]
-        value = row[int(feature.text) - 1]
-        value = np.float32(0.0) if np.isnan(value) else value
-        return walk(left if value <= np.float32(threshold.text.strip()) else right, row)
-
-    weights = [float(tree.get("weight") or "nan") for tree in ensemble]
-    return np.array([np.dot(weights, [walk(tree[0], row) for tree in ensemble]) for row in rows])
 
 
 def read_vespa(path: Path, rows: np.ndarray, names: list[str] = NAMES) -> np.ndarray:
@@ -224,7 +200,6 @@ READERS = {
     "onnx": read_onnx,
     "treelite": read_treelite,
     "elasticsearch": read_plugin,
-    "ranklib": read_ranklib,
     "vespa": read_vespa,
     "solr": read_solr,
 }
@@ -238,13 +213,7 @@ def test_every_format_has_a_reader_here():
 @pytest.mark.parametrize("name", READERS)
 def test_a_thousand_documents_score_the_same_elsewhere(name, library, objective, missing, models, tmp_path):
     model, rows = models[library, objective, missing], rows_for()
-    if name == "ranklib":
-        rows = np.nan_to_num(rows, nan=0.0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            path = rw.export(model, tmp_path / "model", name)
-    else:
-        path = rw.export(model, tmp_path / "model", name)
+    path = rw.export(model, tmp_path / "model", name)
     expected = model.predict(rows)
     assert np.ptp(expected) > 0.5
     np.testing.assert_allclose(READERS[name](path, rows), expected, atol=1e-5, rtol=0)
@@ -342,7 +311,7 @@ def test_what_cannot_be_expressed_says_so(tmp_path):
     data = lists(missing=0.1, categorical=(2,))
     native: dict[str, Any] = {"min_data_per_group": 2, "cat_smooth": 1.0}
     model = rw.LightGBMRanker("xendcg", **SMALL, **native).fit(data)
-    for name in ("elasticsearch", "ranklib", "solr"):
+    for name in ("elasticsearch", "solr"):
         with refusal(got="splits by category, of column 2", hint="…column of 0 and 1 for each category…"):
             rw.export(model, tmp_path / "model", name)
     cat = rw.CatBoostRanker("xendcg", **SMALL).fit(data)
@@ -366,9 +335,9 @@ def test_other_shapes_of_trees(models, tmp_path):
     constant = "num_leaves=1\nnum_cat=0\nleaf_value=0.25\nis_linear=0\nshrinkage=1\n\n\n"
     last = rest.index("\nTree=1\n") + 1
     head = re.sub(r"tree_sizes=\d+", f"tree_sizes={len('Tree=0') + 1 + len(constant)}", head)
-    by_hand: Any = flat.library.forest.read((head + first + constant + rest[last:]).encode())
-    forest = flat.library.forest.read(by_hand.booster.model_to_string().encode())
-    flat.model_ = ForestModel(flat.model_.schema, forest)
+    schema = flat.model_.schema
+    by_hand: Any = flat.library.forest.read((head + first + constant + rest[last:]).encode(), schema)
+    flat.model_ = flat.library.forest.read(by_hand.booster.model_to_string().encode(), schema)
     assert flat.model_.n_trees == SMALL["rounds"]
     others = {
         "a constant": flat,
@@ -384,14 +353,12 @@ def test_other_shapes_of_trees(models, tmp_path):
             np.testing.assert_allclose(scores, model.predict(rows), atol=1e-5, rtol=0, err_msg=f"{what} {name}")
 
 
-def test_ranklib_warns_where_missing_values_are_not_zero(models, tmp_path):
-    model = models["lightgbm", "xendcg", True]
-    with pytest.warns(RuntimeWarning, match="RankLib takes a missing value for 0, and this model may not"):
-        rw.export(model, tmp_path / "model.txt", "ranklib")
-    clean = models["lightgbm", "xendcg", False]
-    path = rw.export(clean, tmp_path / "clean.txt", "ranklib")  # a warning would be an error
-    rows = rows_for()
-    np.testing.assert_allclose(read_ranklib(path, rows), clean.predict(rows), atol=1e-5, rtol=0)
+def test_ranklib_has_given_way_to_elasticsearch(models, tmp_path):
+    with refusal(
+        got="'ranklib'", hint="set format='elasticsearch': its model/xgboost+json is read by the same plugin…"
+    ):
+        rw.export(models["lightgbm", "xendcg", True], tmp_path / "model.txt", "ranklib")
+    assert not list(tmp_path.iterdir())
 
 
 def test_thresholds_for_solr_are_those_after_its_slack():
@@ -462,7 +429,7 @@ def test_a_linear_net_in_elasticsearch(net_data, tmp_path):
 
 def test_nets_where_only_trees_are_read(net_data, tmp_path):
     model = net(net_data, hidden=(4,), transform="log1p")
-    for name in ("treelite", "ranklib", "vespa", "solr"):
+    for name in ("treelite", "vespa", "solr"):
         with refusal(what="…takes trees, and no nets", hint="export the net to onnx…"):
             rw.export(model, tmp_path / "net", name, names=NAMES)
     with refusal(what="…takes trees and linear models", got="a net with the logarithm of features"):
@@ -550,5 +517,5 @@ def test_the_command_is_kind(models, tmp_path, monkeypatch):
     assert "there is no model nowhere" in refused("nowhere", "-o", "out", "--format", "onnx")
     assert "mkdir -p no" in refused("model", "-o", "no/out", "--format", "onnx")
     assert "there is no file names.txt" in refused("model", "-o", "out", "--format", "vespa", "--names", "names.txt")
-    result = run("export", "model", "-o", "there", "--format", "ranklib", "--force")
-    assert "RankLib takes a missing value for 0" in result.stderr
+    ranklib = refused("model", "-o", "out", "--format", "ranklib")
+    assert "--format elasticsearch: its model/xgboost+json is read by the same plugin" in ranklib

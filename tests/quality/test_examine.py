@@ -13,11 +13,10 @@ import pytest
 from scipy import sparse, stats
 
 import rankwise as rw
-from rankwise.quality import leakage
-from rankwise.quality.doctor import parts
-from rankwise.quality.doctor.features import missing_by_label, ndcg_by_feature, warn_of_training_data
-from rankwise.quality.doctor.labels import NdcgRange
+from rankwise.quality import leakage, parts
 from rankwise.quality.examine import DataCheck
+from rankwise.quality.features import missing_by_label, ndcg_by_feature, warn_of_training_data
+from rankwise.quality.labels import NdcgRange
 from tests import shared
 from tests.refusals import refuses
 

@@ -11,6 +11,7 @@ from scipy import sparse
 import rankwise as rw
 from rankwise.models import storage
 from rankwise.quality import leakage
+from rankwise.quality import parts as parts_of_data
 from tests.refusals import refusal
 
 QUICK: dict[str, Any] = {"rounds": 2, "leaves": 3, "min_documents": 2, "threads": 1}
@@ -64,7 +65,7 @@ def test_what_a_search_engine_knows_before_it_ranks_is_not_warned_of(name: str):
 def test_a_feature_that_is_the_label_in_other_words_is_warned_of(copied: pl.Expr):
     rows = frame().with_columns(gain=copied)
     (said,) = warned(rw.RankingDataset.from_frame, rows)
-    assert said.startswith("the feature gain is the label in other words, in all 60 documents. Hint: ")
+    assert said.startswith("features with one value for each label: gain. Hint: ")
     one_other = rows.with_columns(gain=pl.when(pl.int_range(60) == 41).then(9).otherwise("gain"))
     assert not warned(rw.RankingDataset.from_frame, one_other)
 
@@ -75,13 +76,13 @@ def test_labels_that_do_not_repeat_have_copies_only_where_both_rise_or_fall():
     assert not warned(rw.RankingDataset.from_frame, rows)
     for copied in (2 * pl.col("label"), 1 - pl.col("label")):
         (said,) = warned(rw.RankingDataset.from_frame, rows.with_columns(gain=copied))
-        assert "the feature gain is the label" in said
+        assert "one value for each label: gain" in said
 
 
 def test_a_category_for_each_label_is_the_label_in_other_words():
     rows = frame().with_columns(esci=pl.col("label").replace_strict({0: "I", 1: "S", 2: "E"}))
     (said,) = warned(rw.RankingDataset.from_frame, rows, categorical="esci")
-    assert "the feature esci is the label" in said
+    assert "one value for each label: esci" in said
 
 
 def test_every_way_in_warns_alike(tmp_path):
@@ -121,8 +122,8 @@ def told(train: rw.RankingDataset, valid: rw.RankingDataset) -> str:
 
 def test_queries_in_training_and_validation_data_are_counted():
     assert told(*parts(0)) == ""
-    what = "3 of 8 queries of the validation data have ids of training queries, all of these with the same features"
-    assert told(*parts(3)).startswith(f"{what}. Hint: ")
+    what = "3 of 8 queries of valid have the features of training queries. 3 of 8 queries of valid have ids of training"
+    assert told(*parts(3)).startswith(f"{what} queries, 3 of these with the same features. Hint: ")
 
 
 def test_ids_and_features_are_compared_separately():
@@ -131,11 +132,12 @@ def test_ids_and_features_are_compared_separately():
     features[: valid.offsets[3]] += 1.0
     said = told(train, valid.with_(features=features))
     assert said.startswith(
-        "4 of 8 queries of the validation data have ids of training queries, 1 of these with the same"
+        "1 of 8 queries of valid have the features of training queries. "
+        "4 of 8 queries of valid have ids of training queries, 1 of these with the same features. Hint: "
     )
     renamed = valid.with_(query_ids=[f"other {number}" for number in range(8)])
     assert told(train, renamed).startswith(
-        "4 of 8 queries of the validation data have the features of training queries with other ids. Hint: "
+        "4 of 8 queries of valid have the features of training queries, 4 of these with other ids. Hint: "
     )
 
 
@@ -148,7 +150,7 @@ def test_the_order_of_documents_and_of_columns_does_not_matter():
         feature_names=["price", "bm25"],
         query_ids=[f"other {number}" for number in range(8)],
     )
-    assert told(train, turned).startswith("4 of 8 queries of the validation data have the features of training queries")
+    assert told(train, turned).startswith("4 of 8 queries of valid have the features of training queries")
 
 
 def test_sparse_features_are_compared_as_dense_ones():
@@ -162,14 +164,19 @@ def test_files_whose_queries_are_numbered_apart_are_no_reason_to_warn():
     assert one.query_ids is not None
     assert told(one, two) == ""
     assert told(one, two.take(slice(0, 5))) == ""
-    assert "12 of 12 queries of the validation data have the features of training queries" in told(one, again)
+    assert "12 of 12 queries of valid have the features of training queries" in told(one, again)
 
 
 def test_what_is_cut_from_one_data_set_is_not_compared(monkeypatch):
     whole = rw.synthetic(n_queries=30, n_docs=6, seed=1)
     train, valid = rw.split(whole, (0.6, 0.4), seed=1)
     calls = []
-    monkeypatch.setattr(leakage, "warn_shared", lambda *_: calls.append(1))
+
+    def count(*_: object, **__: object) -> list[Any]:
+        calls.append(1)
+        return []
+
+    monkeypatch.setattr(parts_of_data, "shared_queries", count)
     rw.cross_validate(rw.LightGBMRanker(**QUICK), whole, folds=2)
     rw.bagged(rw.LightGBMRanker(**QUICK), 2).fit(whole)
     assert not calls
@@ -184,7 +191,7 @@ def test_a_search_tells_once_what_its_parts_share():
     fixed = {"rounds": 2, "min_documents": 2}
     settings: dict[str, Any] = {"space": "none", "search": {"leaves": "whole(3, 5)"}, "fixed": fixed, "threads": 1}
     (said,) = warned(rw.tune, *parts(2), trials=3, **settings)
-    assert said.startswith("2 of 8 queries of the validation data")
+    assert said.startswith("2 of 8 queries of valid")
 
 
 # --- training queries ------------------------------------------------------------------------------------------------

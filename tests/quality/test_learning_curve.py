@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from rankwise.model_selection.cross_validate import Trainings
 from rankwise.quality import learning_curve as module
 from rankwise.quality.learning_curve import forecast
 from tests.refusals import refusal, refuses
@@ -15,11 +16,11 @@ def test_parts_of_a_size_share_no_query_and_contain_two_smaller_ones(monkeypatch
     train, test = rw.split(rw.synthetic(n_queries=75, n_docs=5, seed=1), (0.8, 0.2), seed=1)
     seen: list[set[int]] = []
 
-    def trained(ranker, part, *_, **__):
+    def trained(_, number, ranker, part, valid):
         seen.append(set(part.query_ids.tolist()))
         return ranker.fit(part)
 
-    monkeypatch.setattr(module, "trained", trained)
+    monkeypatch.setattr(Trainings, "model", trained)
     curve = rw.learning_curve(train, test, QUICK, draws=2)
     assert seen[0] == set(np.asarray(train.query_ids).tolist())
     for draw in (seen[1:15], seen[15:]):
@@ -100,12 +101,12 @@ def test_a_ranker_that_stops_early_does_not_see_the_test_queries(monkeypatch: py
     train, test = rw.split(rw.synthetic(n_queries=100, n_docs=5, seed=1), (0.7, 0.3), seed=1)
     held_out = []
 
-    def trained(ranker, part, valid, *_, **__):
+    def trained(_, number, ranker, part, valid):
         held_out.append(valid)
         assert not set(valid.query_ids.tolist()) & set(part.query_ids.tolist())
         return ranker.fit(part, valid)
 
-    monkeypatch.setattr(module, "trained", trained)
+    monkeypatch.setattr(Trainings, "model", trained)
     curve = rw.learning_curve(train, test, QUICK.replace("patience=None", "patience=2"), draws=1)
     assert curve.queries[-1] == 56
     assert {valid.n_queries for valid in held_out} == {14}

@@ -11,7 +11,6 @@ import rankwise as rw
 from rankwise.rankers import fit_arguments
 from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.out_of_fold import pooled
 from tests.refusals import refusal, refuses
 
 ROUNDS = {"init_model", "resume", "eval_sets", "callback"}
@@ -42,9 +41,7 @@ def test_every_ranker_is_trained_with_the_same_arguments(ranker):
     assert list(found.items()) == list(expected.items()), "as IterativeRanker.fit, but for LACKS"
 
 
-@pytest.mark.parametrize(
-    "function", [rw.blended.of_fitted, pooled, fit_arguments.parts], ids=lambda one: one.__qualname__
-)
+@pytest.mark.parametrize("function", [rw.blended.of_fitted, fit_arguments.parts], ids=lambda one: one.__qualname__)
 def test_whatever_reads_data_takes_all_of_it(function):
     found = arguments(function)
     assert {name: found[name].annotation for name in DATA} == {name: one.annotation for name, one in DATA.items()}

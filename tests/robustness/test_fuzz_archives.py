@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rankwise.data.io.catalog.download import Archive, fetch
+from rankwise.data.io.catalog.archive import Archive
+from rankwise.data.io.download import fetch_archive
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow
@@ -44,7 +45,7 @@ def test_damaged_archives(tmp_path, content):
     def unpack(path: Path) -> None:
         checksum = hashlib.sha256(path.read_bytes()).hexdigest()
         try:
-            shutil.rmtree(fetch(Archive(url=path.as_uri(), sha256=checksum, folder="SET"), into))
+            shutil.rmtree(fetch_archive(Archive(url=path.as_uri(), sha256=checksum, folder="SET"), into))
         finally:
             left = [path.name for path in into.iterdir()]
             assert left in ([], [".rankwise-download.lock"])

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.base.arrays import Array, Offsets
 from rankwise.base.compiling import kernel
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
@@ -192,13 +193,13 @@ class Stream:
         copy.__dict__.update(self.__dict__, **changes)
         return copy
 
-    def documents(self, offsets: NDArray[np.int64], draw: int = 0) -> NDArray[np.float64]:
+    def documents(self, offsets: Offsets, draw: int = 0) -> Array:
         """Return one uniform per document."""
         out = np.empty(int(offsets[-1]))
         _fill_documents(self.key, self.queries(offsets.size - 1), offsets, draw, out)
         return out
 
-    def per_query(self, n_queries: int, draws: int = 1, first: int = 0) -> NDArray[np.float64]:
+    def per_query(self, n_queries: int, draws: int = 1, first: int = 0) -> Array:
         """Return an array (n_queries, draws) of uniforms of each query, from draw ``first`` on."""
         out = np.empty((n_queries, draws))
         _fill_queries(self.key, self.queries(n_queries), first, out)

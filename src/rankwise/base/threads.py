@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Array, Floats, read_only
+from rankwise.base.arrays import Array, Floats, Offsets, read_only
 
 Kernel = Callable[..., object]
 """``kernel(first, last, offsets, …)``, compiled."""
@@ -131,7 +130,7 @@ def use_threads(count: int) -> Iterator[None]:
 
 def over_queries(
     kernel: Kernel,
-    offsets: NDArray[np.int64],
+    offsets: Offsets,
     *arguments: object,
     work: Array | Floats | None = None,
 ) -> None:
@@ -170,7 +169,7 @@ def over_queries(
 
 
 @functools.cache
-def _shares(count: int) -> NDArray[np.float64]:
+def _shares(count: int) -> Array:
     """Return the ends of ranges for so many threads, as shares of the work: large ranges first, small ones last."""
     cuts = [0.0]
     while cuts[-1] < 1.0:

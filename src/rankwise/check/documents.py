@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.base.arrays import Ids
+from rankwise.base.arrays import Array, Ids, Offsets
 from rankwise.check.errors import error
 from rankwise.check.queries import LARGEST_WEIGHT, query_of_row
 
@@ -14,14 +14,14 @@ LARGEST_SCORE = 1e15
 def document_values(
     what: str,
     values: ArrayLike,
-    query_offsets: NDArray[np.int64],
+    query_offsets: Offsets,
     query_ids: Ids | None = None,
     *,
     least: float | None = None,
     above: float | None = None,
     missing_scores: bool = False,
     hint: str = "drop the document or give it a number",
-) -> NDArray[np.float64]:
+) -> Array:
     """Check one number per document: the right count, finite (−inf allowed for ``missing_scores``) and large enough."""
     array = np.asarray(values)
     if array.ndim != 1 or array.size != query_offsets[-1] or array.dtype.kind not in "fiub":
@@ -49,8 +49,8 @@ def document_values(
 def _reject(
     bad: NDArray[np.bool_],
     what: str,
-    values: NDArray[np.float64],
-    query_offsets: NDArray[np.int64],
+    values: Array,
+    query_offsets: Offsets,
     ids: Ids | None,
     hint: str,
     unit: str = "",
@@ -61,19 +61,19 @@ def _reject(
         raise error(what, got=f"{unit}{values[row]:.12g}", where=query_of_row(row, query_offsets, ids), hint=hint)
 
 
-def labels(values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: Ids | None = None) -> NDArray[np.float64]:
+def labels(values: ArrayLike, query_offsets: Offsets, query_ids: Ids | None = None) -> Array:
     """Check the relevance labels: finite and not negative."""
     hint = "give every document a grade of 0 (not relevant) or more; qrels use -1 for 'not judged': make it 0"
     return document_values("labels", values, query_offsets, query_ids, least=0.0, hint=hint)
 
 
-def scores(values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: Ids | None = None) -> NDArray[np.float64]:
+def scores(values: ArrayLike, query_offsets: Offsets, query_ids: Ids | None = None) -> Array:
     """Check the scores of a ranker; −inf marks a document that was not retrieved."""
     hint = "look at the model's output there; -inf is allowed and means 'not retrieved'"
     return document_values("scores", values, query_offsets, query_ids, missing_scores=True, hint=hint)
 
 
-def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+def loss_scores(values: ArrayLike, query_offsets: Offsets) -> Array:
     """Check the scores of a loss: finite; those beyond ±1e15 are clipped to ±1e15.
 
     Squares of larger differences, times a parameter or summed over pairs, would overflow float32 at the latest.
@@ -86,26 +86,24 @@ def diverged(got: str) -> ValueError:
     return error("scores must be finite", got=got, hint=_DIVERGED)
 
 
-def teacher_scores(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.float64]:
+def teacher_scores(values: ArrayLike, query_offsets: Offsets, ids: Ids | None = None) -> Array:
     """Check the scores of a teacher: finite; those beyond ±1e15 are clipped to ±1e15, as in a loss."""
     hint = "let the teacher score every document, or leave out those that it cannot score"
     return _clipped(document_values("teacher scores", values, query_offsets, ids, hint=hint))
 
 
-def _clipped(array: NDArray[np.float64]) -> NDArray[np.float64]:
+def _clipped(array: Array) -> Array:
     largest = max(array.max(initial=0.0), -array.min(initial=0.0))
     return array.clip(-LARGEST_SCORE, LARGEST_SCORE) if largest > LARGEST_SCORE else array
 
 
-def propensities(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.float64]:
+def propensities(values: ArrayLike, query_offsets: Offsets, ids: Ids | None = None) -> Array:
     """Check examination probabilities: greater than 0."""
     hint = "give every displayed document a positive probability of being examined"
     return document_values("propensities", values, query_offsets, ids, above=0.0, hint=hint)
 
 
-def chances(
-    what: str, values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None
-) -> NDArray[np.float64]:
+def chances(what: str, values: ArrayLike, query_offsets: Offsets, ids: Ids | None = None) -> Array:
     """Check probabilities of documents: from 0 to 1."""
     hint = "divide percentages by 100"
     array = document_values(what, values, query_offsets, ids, least=0.0, hint=hint)
@@ -113,17 +111,13 @@ def chances(
     return array
 
 
-def document_rewards(
-    values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None
-) -> NDArray[np.float64]:
+def document_rewards(values: ArrayLike, query_offsets: Offsets, ids: Ids | None = None) -> Array:
     """Check rewards of documents: finite; they may be negative."""
     hint = "give documents about which nothing is known the reward 0"
     return document_values("document rewards", values, query_offsets, ids, hint=hint)
 
 
-def document_weights(
-    values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None
-) -> NDArray[np.float64]:
+def document_weights(values: ArrayLike, query_offsets: Offsets, ids: Ids | None = None) -> Array:
     """Check weights of documents: not negative."""
     hint = "give every document a weight of 0 or more; for one number per query use weights="
     array = document_values("document weights", values, query_offsets, ids, least=0.0, hint=hint)
@@ -132,7 +126,7 @@ def document_weights(
     return array
 
 
-def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.int64]:
+def positions(values: ArrayLike, query_offsets: Offsets, ids: Ids | None = None) -> NDArray[np.int64]:
     """Check displayed positions: whole numbers from 1."""
     array = np.asarray(values)
     hint = "count displayed positions from 1"
@@ -143,9 +137,7 @@ def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | No
     return checked.astype(np.int64)
 
 
-def judged(
-    values: ArrayLike, labels: NDArray[np.float64], query_offsets: NDArray[np.int64], ids: Ids | None = None
-) -> NDArray[np.int8]:
+def judged(values: ArrayLike, labels: Array, query_offsets: Offsets, ids: Ids | None = None) -> NDArray[np.int8]:
     """Check judgments: 1 (judged), 0 (not judged) or −1 (pooled, not judged); only judged documents have a label."""
     hint = "1 is judged, 0 not judged, -1 pooled for judging, yet not judged"
     flags = np.asarray(values)
@@ -157,11 +149,11 @@ def judged(
 
 
 def grades(
-    values: NDArray[np.float64],
-    query_offsets: NDArray[np.int64],
+    values: Array,
+    query_offsets: Offsets,
     ids: Ids | None,
     what: str,
-    chances: NDArray[np.float64],
+    chances: Array,
 ) -> NDArray[np.int64]:
     """Return labels as integer grades, each of which must have one of the ``chances``."""
     grade = values.astype(np.int64)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise.base import sparse
+from rankwise.base.arrays import Floats
 from rankwise.check.errors import error, is_missing
 from rankwise.check.message import Row
 from rankwise.check.settings import integer
@@ -14,7 +14,7 @@ from rankwise.check.settings import integer
 _MOST_CONTRIBUTIONS = 2**29  # 4 GiB
 
 
-def features(values: object) -> NDArray[np.float32]:
+def features(values: object) -> Floats:
     """Check the feature matrix: two dimensions of numbers; NaN, None and pandas' NA mean missing.
 
     A sparse matrix of scipy is returned as a ``csr_array``.
@@ -35,7 +35,7 @@ def features(values: object) -> NDArray[np.float32]:
     if not is_sparse:
         return np.ascontiguousarray(array, dtype=np.float32)
     try:
-        matrix: NDArray[np.float32] = sparse.compressed(array)
+        matrix: Floats = sparse.compressed(array)
     except ValueError as broken:
         raise error("the sparse matrix of features is broken", got=str(broken).rstrip(".")) from None
     return matrix
@@ -89,7 +89,7 @@ def columns(what: str, values: Iterable[int], n_features: int) -> tuple[int, ...
 
 
 def categories(
-    matrix: NDArray[np.float32],
+    matrix: Floats,
     columns: Iterable[int],
     *,
     least: float,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.base.arrays import Ids, offsets_of
+from rankwise.base.arrays import Array, Ids, Offsets, offsets_of
 from rankwise.check.errors import error, is_missing
 from rankwise.check.message import Row
 
@@ -208,16 +208,14 @@ def rows(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
     return array.astype(np.int64, copy=False)
 
 
-def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[object] | Ids | None = None) -> Row:
+def query_of_row(row: int, query_offsets: Offsets, query_ids: Sequence[object] | Ids | None = None) -> Row:
     """Return the position of a row for an error: its number and its query."""
     query = int(np.searchsorted(query_offsets, row, side="right")) - 1
     name = f"query number {query}" if query_ids is None else f"query {_plain(query_ids[query])!r}"
     return Row(row, f" ({name})")
 
 
-def query_weights(
-    values: ArrayLike, n_queries: int, *, all_zero: bool = False, n_docs: int | None = None
-) -> NDArray[np.float64]:
+def query_weights(values: ArrayLike, n_queries: int, *, all_zero: bool = False, n_docs: int | None = None) -> Array:
     """Check one weight per query: finite, not negative, and not all zero unless that is allowed (in a batch).
 
     By ``n_docs``, where it is known, the error recognises weights of documents.
@@ -246,7 +244,7 @@ def query_weights(
     return array
 
 
-def metric_values(metric: object, values: ArrayLike, n_queries: int, ids: Ids | None = None) -> NDArray[np.float64]:
+def metric_values(metric: object, values: ArrayLike, n_queries: int, ids: Ids | None = None) -> Array:
     """Check the values of a metric, which errors name: one number per query, NaN where it is skipped."""
     try:
         array = np.asarray(values)

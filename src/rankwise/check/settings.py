@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rankwise.base.arrays import Array
 from rankwise.check.errors import address, error, printable, suggestion
 from rankwise.check.message import Message
 
@@ -59,7 +59,7 @@ def fractions(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(distribution("proportions of a split", values).tolist())
 
 
-def probabilities(what: str, values: Sequence[float]) -> NDArray[np.float64]:
+def probabilities(what: str, values: Sequence[float]) -> Array:
     """Check a list of probabilities, at least one."""
     chances = np.array([number(f"each of the {what}", value, least=0.0, most=1.0) for value in values])
     if not chances.size:
@@ -67,7 +67,7 @@ def probabilities(what: str, values: Sequence[float]) -> NDArray[np.float64]:
     return chances
 
 
-def distribution(what: str, values: Sequence[float]) -> NDArray[np.float64]:
+def distribution(what: str, values: Sequence[float]) -> Array:
     """Check probabilities with a sum of one."""
     chances = probabilities(what, values)
     if abs(chances.sum() - 1.0) > 1e-9:

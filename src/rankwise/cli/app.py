@@ -11,9 +11,12 @@ import typer
 from rankwise._version import __version__
 from rankwise.base import caches, hooks
 from rankwise.cli import console, data
-from rankwise.cli.command import DATA, EVALUATE, PANELS, TRAIN, Group, register
+from rankwise.cli.command import BEGIN, DATA, EVALUATE, PANELS, TRAIN, Group, register
 from rankwise.cli.evaluate import evaluate, explain
-from rankwise.cli.train import auto, cross_validate, export, frontier, train, tune
+from rankwise.cli.options import Only
+from rankwise.cli.running import Running
+from rankwise.cli.train import export, train
+from rankwise.cli.train import model_selection as search
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected error, 2 bad usage or bad input, 3 a check fails or an alarm, 4 cannot tell, "
@@ -132,10 +135,23 @@ def root(
     """Answer the options that come before a command."""
 
 
+def versions(*, running: Annotated[Running, Only("json")]) -> None:
+    """Print versions, caches, devices, and which extras are missing: for a report of a bug.
+
+    rankwise versions
+    rankwise versions --json
+    """
+    from rankwise.base import versions as found
+
+    document = found.versions()
+    running.show(document, ("", found.table(document)))
+
+
 register(
-    app, TRAIN, train.train, cross_validate.cross_validate, train.predict, tune.tune, auto.auto, frontier.frontier,
+    app, TRAIN, train.train, search.cross_validate, train.predict, search.tune, search.auto, search.frontier,
     export.export, export.objectives,
 )  # fmt: skip
+register(app, BEGIN, versions)
 register(app, EVALUATE, evaluate.evaluate, evaluate.compare, explain.explain)
 for _wing in hooks.places("commands"):
     hooks.find("commands", _wing)(app)

@@ -104,13 +104,11 @@ def notes_after() -> Iterator[list[str]]:
     held_back: list[str] = []
     show = warnings.showwarning
 
-    def hold(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
-    ) -> None:
+    def hold(message: Any, category: Any, *place: Any, **more: Any) -> None:
         if issubclass(category, RuntimeWarning):
             held_back.append(str(message))
         else:
-            show(message, category, filename, lineno, file, line)
+            show(message, category, *place, **more)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", RuntimeWarning)

@@ -25,6 +25,10 @@ def _text(name: str, metavar: str, text: str, unset: str = "", option: str = "",
     return Parameter(name, kind, None, optional=True, text=text, unset=unset, option=about)
 
 
+def _flag(name: str, text: str) -> Parameter:
+    return replace(_text(name, "", text, kind=bool), default=False, optional=False)
+
+
 _COLUMNS = [
     _text(one.role, "COLUMN", one.option, one.default, kind=list[str] if one.role == "label" else str)
     for one in sorted(COLUMNS, key=lambda column: column.role not in ("query", "label"))
@@ -47,16 +51,10 @@ _OPTIONS = [
         "as the columns show",
     ),
     _text("dates", "days", "Read dates and times among the features as days since 1970."),
-    replace(
-        _text("drop_duplicates", "", "Keep one of rows with the same query, document and label.", kind=bool),
-        default=False, optional=False,
-    ),
+    _flag("drop_duplicates", "Keep one of rows with the same query, document and label."),
     _text("format", "letor|csv|parquet", "The format of the data.", "by the file's ending", "data-format"),
     _text("folder", "DIR", "The folder of the catalog's sets.", "RANKWISE_DATA", "data-folder", Path),
-    replace(
-        _text("download", "", "Download a set of the catalog that is not there.", kind=bool),
-        default=False, optional=False,
-    ),
+    _flag("download", "Download a set of the catalog that is not there."),
     _text(
         "read", "NAME=VALUE", "Another argument of rw.read_csv, rw.read_parquet or rw.read_letor: sort=true, "
         "n_features=46, errors=skip; may be repeated.", kind=list[str],

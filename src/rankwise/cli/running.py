@@ -9,9 +9,10 @@ import typer
 
 from rankwise import check
 from rankwise.base import files
+from rankwise.base.arrays import Keywords
 from rankwise.base.tables import Table
 from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.cli import console, outputs
+from rankwise.cli import console, inputs, outputs
 from rankwise.cli.options import RUNNING
 from rankwise.models import storage
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from rankwise.base.arrays import Array
     from rankwise.base.steps import Steps
+    from rankwise.cli.data_options import Reading
     from rankwise.data.dataset import RankingDataset
 
 _GROUP = Option(group=RUNNING)
@@ -63,6 +65,16 @@ class Running:
         """Show a bar of ``total`` steps."""
         return console.progress(total, self.progress)
 
+    def training_data(
+        self, reading: "Reading", data: str, valid: str | None
+    ) -> "tuple[RankingDataset, RankingDataset | None]":
+        """Read training and validation data, and print the features that a ranker is trained on."""
+        with self.steps(1) as bar:
+            bar.step(f"Reading {data}")
+            parts = reading.parts(data, valid)
+        outputs.features_of(parts[0])
+        return parts
+
     def show(
         self,
         document: object,
@@ -103,14 +115,17 @@ class Running:
             if path is not None and not self.json:
                 console.note(f"wrote {path}")
 
-    def deliver(self, result: Any, output: Path | None = None, plot: Path | None = None, **details: Any) -> None:
-        """Write a result, draw it and print it."""
-        document, table = result.to_dict(), result.table()
+    def deliver(
+        self, result: Any, output: Path | None = None, plot: Path | None = None, *, title: str = "",
+        about: Keywords = inputs.NONE, **options: Any,
+    ) -> None:  # fmt: skip
+        """Write a result, draw it and print it; ``options`` are of its table and figure, JSON has ``about`` too."""
+        document, table = result.to_dict(), result.table(**options)
         if output is not None:
             outputs.save(output, document, [table], result.to_frame(), force=self.force)
         if plot is not None:
-            result.plot(plot, force=self.force)
-        self.show(document, ("", table), wrote=(output, plot), **details)
+            result.plot(plot, force=self.force, **options)
+        self.show({**about, **document}, (title, table), wrote=(output, plot))
 
     def deliver_scores(
         self, scores: "Array", data: "RankingDataset", output: Path | None, details: Mapping[str, object], tag: str

@@ -5,7 +5,7 @@ Some columns of a table have a role of :mod:`rankwise.data.columns`; the others 
 
 import contextlib
 import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 Data = TypeVar("Data", bound="RankingDataset")
+Fill = Callable[[pl.LazyFrame, Sequence[str], int, CategoryLists, NDArray[np.int64] | None], NDArray[np.float32]]
+"""From a table, its features, number of rows, categories and order of rows to the matrix of features."""
 
 _LETTERS = 40  # of a value in an error
 
@@ -50,6 +52,7 @@ def from_frame(
     to_score: bool = False,
     dates: str | None = None,
     drop_duplicates: bool = False,
+    fill: Fill = matrix,
     **names: Unpack[Names],
 ) -> Data:
     """Build a data set from a polars or pandas frame or an Arrow table with one row per document.
@@ -71,6 +74,7 @@ def from_frame(
         dates: ``"days"``: dates and times among the features, also those that are text, become days since 1970.
         drop_duplicates: Keep the first of rows with the same query, document and labels; with other labels they are an
             error.
+        fill: What makes the matrix of features, in memory by default; :func:`rankwise.open_data` has another.
         **names: The names of other columns, by role; None where there is no such column:
 
             - ``query``, by default ``"qid"``: ids of queries, integers or strings, all different. Randomness is keyed
@@ -156,14 +160,18 @@ def from_frame(
             values.setdefault("judged", np.zeros(ids.size, np.int8))
         lists = category_lists(table, chosen, listed, coded, categories)
         data = cls(
-            features=matrix(table, chosen, ids.size, lists, order),
+            features=fill(table, chosen, ids.size, lists, order),
             offsets=offsets,
             feature_names=tuple(chosen),
             rows=None if drop_duplicates else order,
-            **coded_columns(chosen, coded, lists),
+            categorical=tuple(number for number, name in enumerate(chosen) if name in coded or name in lists),
+            categories={number: lists[name] for number, name in enumerate(chosen) if name in lists},
             **columns.nested(values),
         )
-    warn_of_leakage(chosen, features, data)
+    requested = set() if features is None else set(column_names(features))
+    hint = "leave out with `features={}` what is not known before documents are ranked, or name all features"
+    unnamed = [name for name in chosen if name not in requested]
+    hooks.find("warning", "features")(unnamed, hint, data if fill is matrix else None)
     return data
 
 
@@ -230,7 +238,10 @@ def titles(data: "RankingDataset") -> dict[str, tuple[str, str]]:
     names, by_role = feature_names(data), {}
     for column in columns.COLUMNS:
         for key in [key for key in keys if key.partition(".")[0] == column.name and column.role]:
-            names.append(free_name(key.partition(".")[2] or columns.roles()[column.role], names))
+            name = key.partition(".")[2] or columns.roles()[column.role]
+            while name in names:
+                name += "_"
+            names.append(name)
             by_role[column.role + key.removeprefix(column.name)] = names[-1], key
     return by_role
 
@@ -246,13 +257,6 @@ def feature_names(data: "RankingDataset") -> list[str]:
     return list(data.feature_names or (f"f{number + 1}" for number in range(data.n_features)))
 
 
-def free_name(name: str, feature_names: Sequence[str]) -> str:
-    """Return a name that no feature has: with underscores after it where needed."""
-    while name in feature_names:
-        name += "_"
-    return name
-
-
 def _by_query(read: Column, role: str, offsets: Offsets, values: Keywords) -> Column:
     """Return the value of each query, which must be the same in all of its rows."""
     starts = offsets[:-1]
@@ -266,23 +270,6 @@ def _by_query(read: Column, role: str, offsets: Offsets, values: Keywords) -> Co
             hint = f"name it `document_{role}=` if it belongs to documents; else {hint}"
         raise check.error(f"the {role} changes within a query", got=got, where=where, hint=hint)
     return read[starts]
-
-
-def warn_of_leakage(
-    features: Sequence[str], requested: Sequence[str] | str | None, data: "RankingDataset | None" = None
-) -> None:
-    """Warn of features that probably reveal the answer, unless the user ``requested`` them by name."""
-    named = set() if requested is None else set(column_names(requested))
-    hint = "leave out with `features={}` what is not known before documents are ranked, or name all features"
-    hooks.find("warning", "features")([name for name in features if name not in named], hint, data)
-
-
-def coded_columns(features: Sequence[str], categorical: Collection[str], lists: CategoryLists) -> Keywords:
-    """Return the categorical features and their categories by number, as arguments of a data set."""
-    return {
-        "categorical": tuple(n for n, name in enumerate(features) if name in categorical or name in lists),
-        "categories": {n: lists[name] for n, name in enumerate(features) if name in lists},
-    }
 
 
 def _ids(table: pl.DataFrame, roles: Keywords, role: str) -> Ids:

@@ -125,25 +125,16 @@ def in_words(facts: Json) -> Table:
     """Return a table of a summary: what, and how much."""
 
     def words(value: object) -> str:
-        match value:
-            case dict():
-                rest = len(value) - _SHOWN
-                shown = ", ".join(
-                    f"{name}: {words(number)}" for name, number in itertools.islice(value.items(), _SHOWN)
-                )
-                return shown + (f", … and {rest:,} more, which --json lists" if rest > 0 else "")
-            case str():
-                return value
-            case list():
-                return (
-                    f"{len(value)}: {', '.join(map(str, value[:10]))}{', …' if len(value) > 10 else ''}"
-                    if value
-                    else "0"
-                )
-            case float():
-                return f"{value:.4g}"
-            case _:
-                return f"{value:,}"
+        if isinstance(value, dict):
+            shown = [f"{name}: {words(number)}" for name, number in itertools.islice(value.items(), _SHOWN)]
+            rest = len(value) - _SHOWN
+            return ", ".join(shown) + (f", … and {rest:,} more, which --json lists" if rest > 0 else "")
+        if isinstance(value, list):
+            shown = [*map(str, value[:10]), *(["…"] if len(value) > 10 else [])]
+            return f"{len(value)}" + (f": {', '.join(shown)}" if value else "")
+        if isinstance(value, float):
+            return f"{value:.4g}"
+        return value if isinstance(value, str) else f"{value:,}"
 
     rows = [(name.replace("_", " "), words(value)) for name, value in facts.items() if name != "missing"]
     rows.append(("missing values", f"{facts['missing']:.2%}"))

@@ -4,7 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +14,10 @@ from rankwise.base import hooks
 from rankwise.base.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.tables import Table
-from rankwise.models.contributions import Contributions
 from rankwise.models.schema import ModelInput, Schema, is_frame, lists_of
+
+if TYPE_CHECKING:
+    from rankwise.models.model import Contributions
 
 
 @runtime_checkable
@@ -34,7 +36,7 @@ class FeatureModel(Predictor, Protocol):
         """Return one score per document."""
         ...
 
-    def contributions(self, data: ModelInput) -> Contributions:
+    def contributions(self, data: ModelInput) -> "Contributions":
         """Return what each feature adds to the score of every document."""
         ...
 

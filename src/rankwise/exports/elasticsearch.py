@@ -16,7 +16,7 @@ from rankwise.exports.export_source import ExportedFile, ExportSource
 from rankwise.exports.tree_json import xgboost_trees
 
 if TYPE_CHECKING:
-    from rankwise.models.nets.mlp import Perceptron
+    from rankwise.models.nets.model import NetModel
 
 _SYSTEM = "Elasticsearch's plugin"
 
@@ -37,7 +37,7 @@ def write(source: ExportSource) -> ExportedFile:
     return ExportedFile(json.dumps({"model": model}, ensure_ascii=False).encode(), load)
 
 
-def linear_weights(net: "Perceptron") -> Array:
+def linear_weights(net: "NetModel") -> Array:
     """What one of each feature adds to the score of a linear net; what the net adds to every score is left out."""
     kinds = [type(layer).__name__ for layer in net.body]
     curved = "the logarithm of features" if net.transform.log else "the ranks of features" * (not net.transform.linear)

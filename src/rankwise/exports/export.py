@@ -1,4 +1,4 @@
-"""Taking a model to where it serves: ONNX, treelite, Elasticsearch, RankLib, Vespa and Solr."""
+"""Taking a model to where it serves: ONNX, treelite, Elasticsearch, Vespa and Solr."""
 
 import importlib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from rankwise import check
 from rankwise.base.files import check_writable, replacing
 from rankwise.exports.export_source import ExportedFile, ExportSource
 
-FORMATS = ("onnx", "treelite", "elasticsearch", "ranklib", "vespa", "solr")
+FORMATS = ("onnx", "treelite", "elasticsearch", "vespa", "solr")
 """Formats, each written by the module of its name."""
 
 
@@ -26,7 +26,7 @@ def export(
         model: A trained ranker, the folder that it was saved to, or a model that LightGBM, XGBoost or CatBoost trained
             (see :func:`wrap`).
         path: The file to write; one that exists is replaced only with ``force``.
-        format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"ranklib"``, ``"vespa"`` or ``"solr"``.
+        format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"vespa"`` or ``"solr"``.
         names: What features are called there, in the order of training; by default as in the training data. The feature
             set of Elasticsearch, the feature store of Solr and Vespa's rank features are found by these names.
         force: Whether to replace a file.
@@ -46,11 +46,19 @@ def export(
     return write(model, path, format, names=names, force=force)[0]
 
 
+def check_format(name: str) -> str:
+    """Check the name of a format."""
+    if name == "ranklib":
+        hint = "`set format='elasticsearch'`: its model/xgboost+json is read by the same plugin as model/ranklib"
+        raise check.error("models are not exported to RankLib's format", got="'ranklib'", hint=hint)
+    return check.choice("format", name, FORMATS)
+
+
 def write(
     model: object, path: str | Path, name: str, *, names: Sequence[str] | None = None, force: bool = False
 ) -> tuple[Path, str]:
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
-    module = importlib.import_module(f"rankwise.exports.{check.choice('format', name, FORMATS)}")
+    module = importlib.import_module(f"rankwise.exports.{check_format(name)}")
     path = check_writable(path, force=force)
     source = ExportSource.of(model, names, path)
     if source.curve is not None and name != "onnx":

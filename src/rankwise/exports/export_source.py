@@ -72,7 +72,7 @@ class ExportSource:
     @property
     def library(self) -> str:
         """The library that grew the trees; empty of a net."""
-        return self.model.forest.library if isinstance(self.model, ForestModel) else ""
+        return self.model.library if isinstance(self.model, ForestModel) else ""
 
     @property
     def n_features(self) -> int:

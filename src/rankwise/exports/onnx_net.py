@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch.nn import BatchNorm1d, Linear
 
     from rankwise.models.nets.layers import MemberHeads, MemberLinear
-    from rankwise.models.nets.mlp import Perceptron
+    from rankwise.models.nets.model import NetModel
     from rankwise.models.nets.transforms import Quantiles, Transform
 
 _ACTIVATIONS = {"ReLU": "Relu", "GELU": "Gelu", "ELU": "Elu", "Tanh": "Tanh", "Sigmoid": "Sigmoid"}
@@ -46,7 +46,7 @@ class Drawing:
         return name
 
 
-def perceptron(net: "Perceptron") -> Graph:
+def perceptron(net: "NetModel") -> Graph:
     """Draw a net."""
     drawing = Drawing()
     _transform(drawing, net.transform)

@@ -5,6 +5,7 @@ from rankwise.metrics.dcg import DCG as DCG
 from rankwise.metrics.dcg import NDCG as NDCG
 from rankwise.metrics.dcg import NRBP as NRBP
 from rankwise.metrics.dcg import RBP as RBP
+from rankwise.metrics.dcg import Reward as Reward
 from rankwise.metrics.diversity import APIA as APIA
 from rankwise.metrics.diversity import ERRIA as ERRIA
 from rankwise.metrics.diversity import NERRIA as NERRIA
@@ -27,7 +28,6 @@ from rankwise.metrics.precision import Hit as Hit
 from rankwise.metrics.precision import Precision as Precision
 from rankwise.metrics.precision import Recall as Recall
 from rankwise.metrics.precision import RPrecision as RPrecision
-from rankwise.metrics.reward import Reward as Reward
 from rankwise.metrics.sampled import InfAP as InfAP
 from rankwise.metrics.sampled import InfNDCG as InfNDCG
 from rankwise.metrics.sampled import XInfAP as XInfAP

@@ -1,4 +1,4 @@
-"""DCG, NDCG and rank-biased precision, and the kernel of all metrics that are a weighted sum over ranks.
+"""DCG, of rewards too, NDCG and rank-biased precision, and the kernels of metrics that are a weighted sum over ranks.
 
 Σ_r w_r·g(document at rank r) is linear in the order, so its mean over all orders of a tie group is exact and cheap:
 each tied document gets the mean weight of the group's ranks, ranks beyond the cutoff weighing 0.
@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from rankwise.base.arrays import Array
 from rankwise.base.compiling import kernel
 from rankwise.check.parameters import Within
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
@@ -29,6 +28,7 @@ class DCG(RankMetric):
 
     name: ClassVar[str] = "dcg"
     bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    divide: ClassVar[int] = PLAIN
     gain: Gain = "exponential"
     """2^y − 1 ("exponential"), y ("linear"), or a table of gains by label."""
 
@@ -37,7 +37,7 @@ class DCG(RankMetric):
         object.__setattr__(self, "gain", checked_gain(self.gain))
 
     def _kernel(self, longest: int) -> KernelCall:
-        return weighted_sum, gain_rule(self.gain), discounts(longest), PLAIN
+        return weighted_sum, gain_rule(self.gain), discounts(longest), self.divide
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -52,9 +52,7 @@ class NDCG(DCG):
 
     name: ClassVar[str] = "ndcg"
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
-    def _kernel(self, longest: int) -> KernelCall:
-        return weighted_sum, gain_rule(self.gain), discounts(longest), BY_IDEAL
+    divide: ClassVar[int] = BY_IDEAL
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -66,15 +64,13 @@ class RBP(BinaryMetric):
     """
 
     name: ClassVar[str] = "rbp"
+    divide: ClassVar[int] = PLAIN
     p: Annotated[float, Within(0.0, 1.0, open=True)] = 0.8
     """Probability that a reader continues to the next rank: 0.8 for the first page, 0.95 for patient readers."""
 
-    def _weights(self, longest: int) -> Array:
-        weights: Array = (1.0 - self.p) * self.p ** np.arange(float(longest))
-        return weights
-
     def _kernel(self, longest: int) -> KernelCall:
-        return weighted_sum, relevance_rule(self.relevant), self._weights(longest), PLAIN
+        weights = (1.0 - self.p) * self.p ** np.arange(float(longest))
+        return weighted_sum, relevance_rule(self.relevant), weights, self.divide
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -88,9 +84,28 @@ class NRBP(RBP):
     """
 
     name: ClassVar[str] = "nrbp"
+    divide: ClassVar[int] = BY_IDEAL
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Reward(RankMetric):
+    """The estimated DCG: Σ_r reward/log2(1 + r), of ``document_rewards`` instead of labels, negative ones included.
+
+    Where rewards are unbiased estimates of relevance, so is the metric of DCG with these as gains, for scores that do
+    not depend on the same clicks.
+
+    >>> Reward(cutoff=2)([3.0, 2.0, 1.0], [0, 0, 0], [0, 3], document_rewards=[0.5, -0.25, 1.0]).round(4)
+    array([0.3423])
+    """
+
+    name: ClassVar[str] = "reward"
+    bounds: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+    of_every_query: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ("document_rewards",)
+    source: ClassVar[str] = "measure data that have them, as rw.clicks.targets makes"
 
     def _kernel(self, longest: int) -> KernelCall:
-        return weighted_sum, relevance_rule(self.relevant), self._weights(longest), BY_IDEAL
+        return column_sum, relevance_rule(1.0), discounts(longest), False
 
 
 @kernel
@@ -122,3 +137,19 @@ def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weigh
         elif divide == BY_RETRIEVED:
             total /= max(min(count, cutoff), 1)
         out[q] = total
+
+
+@kernel
+def column_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weights, mean, column, empty, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Σ_r weights[r]·column over the ranking of each query, over the number of ranks that count for a ``mean``."""
+    buffers = buffers_for(first, last, offsets, rule)
+    for q in range(first, last):
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        if not query.valid:
+            out[q] = np.inf
+            continue
+        query.gains[:] = column[offsets[q] : offsets[q + 1]]
+        count = rank(query, cutoff, ties)
+        depth = min(count, cutoff)
+        total = sum_over_ranks(query, count, depth, ties, weights)
+        out[q] = total / max(depth, 1) if mean else total

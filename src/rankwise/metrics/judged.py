@@ -13,15 +13,14 @@ import numpy as np
 from rankwise.base.arrays import Column, Offsets
 from rankwise.base.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
-from rankwise.metrics.dcg import PLAIN, weighted_sum
+from rankwise.metrics.dcg import PLAIN, column_sum, weighted_sum
 from rankwise.metrics.gains import relevance_rule
-from rankwise.metrics.kernel_query import buffers_for, open_query, rank, sum_over_ranks
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank
 from rankwise.metrics.sorting import group_end
 
 _NOTHING = 1e-18
 # Kinds of documents, in the order of ties=worst.
 OTHER, UNJUDGED, POOLED, RELEVANT = 0, 1, 2, 3
-_N_QUERIES, _N_RETRIEVED, _N_RELEVANT = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -65,7 +64,10 @@ class Judged(JudgedMetric):
     of_every_query: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _share_judged, relevance_rule(1.0)
+        return column_sum, relevance_rule(1.0), np.ones(longest), True
+
+    def _columns(self, offsets: Offsets, **columns: Any) -> tuple[Column, ...]:
+        return (super()._columns(offsets, **columns)[0] != 0,)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -89,7 +91,7 @@ class NumQ(_Count):
     bounds: ClassVar[tuple[float, float]] = (1.0, 1.0)
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _count, relevance_rule(1.0), _N_QUERIES
+        return _count, relevance_rule(1.0), False
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -103,7 +105,7 @@ class NumRet(_Count):
     name: ClassVar[str] = "num_ret"
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _count, relevance_rule(1.0), _N_RETRIEVED
+        return weighted_sum, relevance_rule(0.0), np.ones(longest), PLAIN
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -117,7 +119,7 @@ class NumRel(_Count, BinaryMetric):
     name: ClassVar[str] = "num_rel"
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _count, relevance_rule(self.relevant), _N_RELEVANT
+        return _count, relevance_rule(self.relevant), True
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -208,30 +210,8 @@ def _preference(first, last, offsets, scores, labels, cutoff, ties, rule, judged
 
 
 @kernel
-def _share_judged(first, last, offsets, scores, labels, cutoff, ties, rule, judged, empty, out):  # type: ignore[no-untyped-def]
+def _count(first, last, offsets, scores, labels, cutoff, ties, rule, relevant, empty, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
     buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
         query = open_query(q, offsets, scores, labels, rule, buffers)
-        if not query.valid:
-            out[q] = np.inf
-            continue
-        query.gains[:] = judged[offsets[q] : offsets[q + 1]] != 0
-        count = rank(query, cutoff, ties)
-        places = min(count, cutoff)
-        total = sum_over_ranks(query, count, places, ties, np.ones(places))
-        out[q] = total / places if places > 0 else empty
-
-
-@kernel
-def _count(first, last, offsets, scores, labels, cutoff, ties, rule, counted, empty, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    buffers = buffers_for(first, last, offsets, rule)
-    for q in range(first, last):
-        query = open_query(q, offsets, scores, labels, rule, buffers)
-        if not query.valid:
-            out[q] = np.inf
-        elif counted == _N_RELEVANT:
-            out[q] = query.gains.sum()
-        elif counted == _N_RETRIEVED:
-            out[q] = min((query.scores > -np.inf).sum(), cutoff)
-        else:
-            out[q] = 1.0
+        out[q] = (query.gains.sum() if relevant else 1.0) if query.valid else np.inf

@@ -40,7 +40,7 @@ class SampledMetric(JudgedMetric):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class InfAP(JudgedMetric, BinaryMetric):
+class InfAP(SampledMetric, BinaryMetric):
     """Inferred average precision, from judgments of a sample of the pool (Yilmaz and Aslam 2006, as in trec_eval).
 
     The precision above a relevant document is estimated by that of the judged documents there, for as many documents
@@ -52,13 +52,15 @@ class InfAP(JudgedMetric, BinaryMetric):
     """
 
     name: ClassVar[str] = "infap"
+    accepts: ClassVar[tuple[str, ...]] = ("judged",)
+    smoothing: ClassVar[float] = 2.0 * _EPSILON
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _inferred, relevance_rule(self.relevant)
+        return _in_strata, relevance_rule(self.relevant), self.smoothing
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class XInfAP(SampledMetric, InfAP):
+class XInfAP(InfAP):
     """Inferred average precision of a sample from strata, as in sample_eval.
 
     Σ_d N_s/n_s·P(d) over the retrieved relevant documents d of any stratum s, divided by Σ_d N_s/n_s over all relevant
@@ -72,9 +74,8 @@ class XInfAP(SampledMetric, InfAP):
     """
 
     name: ClassVar[str] = "xinfap"
-
-    def _kernel(self, longest: int) -> KernelCall:
-        return _in_strata, relevance_rule(self.relevant), 3.0 * _EPSILON
+    accepts: ClassVar[tuple[str, ...]] = SampledMetric.accepts
+    smoothing: ClassVar[float] = 3.0 * _EPSILON
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -93,12 +94,6 @@ class InfNDCG(SampledMetric, DCG):
 
     def _kernel(self, longest: int) -> KernelCall:
         return _inferred_ndcg, gain_rule(self.gain), discounts(2 * longest)  # rounding at most doubles a number
-
-
-@kernel
-def _inferred(first, last, offsets, scores, labels, cutoff, ties, rule, judged, empty, out):  # type: ignore[no-untyped-def]
-    of_one, smoothing = np.zeros(labels.size, np.int64), 2.0 * _EPSILON
-    _in_strata(first, last, offsets, scores, labels, cutoff, ties, rule, smoothing, judged, of_one, empty, out)
 
 
 @kernel

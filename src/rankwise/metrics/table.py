@@ -11,12 +11,11 @@ from rankwise.base.arrays import Keywords
 from rankwise.language import grammar, registry
 from rankwise.metrics.base import FunctionMetric, Metric, MetricFunction, RankMetric, checked_name
 from rankwise.metrics.conventions import OWN, TREC_EVAL, normalized_name, options_of, peers, require_cutoff
-from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP
+from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP, Reward
 from rankwise.metrics.diversity import DIVERSITY
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
-from rankwise.metrics.reward import Reward
 from rankwise.metrics.sampled import InfAP, InfNDCG, XInfAP
 
 if TYPE_CHECKING:

@@ -157,10 +157,10 @@ def cross_validate(
     finished = finished_models(checkpoint, ranker, parts, **texts, resume=resume)
     tested = []
     with bar(progress, len(plan), f"fold 1 of {len(plan)}") as update:
+        trainings = Trainings("fold", len(plan), update, finished, resume)
         for number, fold in enumerate(plan, 1):
             train, held_out, test = fold.parts()
-            place = number, update, len(plan)
-            model = trained(ranker, train, held_out, *place, resume=resume, finished=finished)
+            model = trainings.model(number, ranker, train, held_out)
             scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
             values = {str(metric): metric.of(scores, test) for metric in measured}
             about = cast("Ids", test.query_ids), test.weights, fold.queries, judgements_of(test, measured)()
@@ -214,62 +214,54 @@ def _pooled(data: RankingDataset | None, tested: list[_Tested], **settings: Any)
     )
 
 
-def trained(
-    ranker: Any,
-    train: RankingDataset,
-    held_out: RankingDataset | None,
-    number: int,
-    update: Update | None,
-    total: int,
-    *,
-    resume: bool,
-    what: str = "fold",
-    finished: Workspace | None = None,
-) -> Any:
-    """Return a trained clone for one of several folds; ``finished`` keeps it, or has it already.
+@dataclass(frozen=True)
+class Trainings:
+    """Several trainings, one after the other: what they are called, their progress, and the folder that keeps them."""
 
-    An interruption ends all, as the model of the fold is not complete.
-    """
-    name = f"{what}-{number}"
-    if finished is not None and finished.part(name).exists():
-        return load(finished.part(name))
-    model = ranker.__sklearn_clone__() if hasattr(ranker, "__sklearn_clone__") else copy.deepcopy(ranker)
-    try:
-        with interruption_unannounced(), leakage.checked():
-            model = _fitted(model, train, held_out, number, update, total, resume=resume, what=what)
-    except KeyboardInterrupt:
-        message = check.Message(f"interrupted in {what} {number} of {total}", end="")
-        if finished is not None:
-            text = f"{message}: the {what}s before it are kept in {finished.path}"
-            message = check.Message(text, hint="`set resume=True`")
-        raise KeyboardInterrupt(message) from None
-    if finished is not None:
-        model.save(finished.part(name), force=True)
-    return model
+    what: str
+    total: int
+    update: Update | None
+    finished: Workspace | None = None
+    resume: bool = False
 
+    def model(self, number: int, ranker: Any, train: RankingDataset, held_out: RankingDataset | None = None) -> Any:
+        """Return a trained clone, or the model that ``finished`` has already.
 
-def _fitted(
-    model: Any, train: RankingDataset, held_out: RankingDataset | None, *place: Any, resume: bool, what: str
-) -> Any:
-    """Train the model of a fold, with the progress of all folds; ``place`` is that of :func:`trained`."""
-    if not isinstance(model, IterativeRanker):
-        return model.fit(train) if held_out is None else model.fit(train, held_out)
-    number, update, total = place
-    progress = model.progress
-    if model.checkpoint is not None:
-        Path(model.checkpoint).mkdir(parents=True, exist_ok=True)
-        model.set_params(checkpoint=Path(model.checkpoint) / f"fold-{number}")
-    options: Keywords = {"resume": resume and model.checkpoint is not None}
-    if update is not None:
-        rounds = getattr(model, model.unit)
-        options["callback"] = lambda done, _: update(
-            number - 1 + min(done / rounds, 1.0), f"{what} {number} of {total}"
-        )
-        model.set_params(progress=False)
-    model.fit(train, held_out, **options)
-    if model.stopped_ == "interrupted":
-        raise KeyboardInterrupt
-    return model.set_params(progress=progress)
+        An interruption ends all, as this model is not complete.
+        """
+        kept = None if self.finished is None else self.finished.part(f"{self.what}-{number}")
+        if kept is not None and kept.exists():
+            return load(kept)
+        model = ranker.__sklearn_clone__() if hasattr(ranker, "__sklearn_clone__") else copy.deepcopy(ranker)
+        try:
+            with interruption_unannounced(), leakage.checked():
+                model = self._fitted(number, model, train, held_out)
+        except KeyboardInterrupt:
+            message = check.Message(f"interrupted in {self.what} {number} of {self.total}", end="")
+            if self.finished is not None:
+                text = f"{message}: the {self.what}s before it are kept in {self.finished.path}"
+                message = check.Message(text, hint="`set resume=True`")
+            raise KeyboardInterrupt(message) from None
+        if kept is not None:
+            model.save(kept, force=True)
+        return model
+
+    def _fitted(self, number: int, model: Any, train: RankingDataset, held_out: RankingDataset | None) -> Any:
+        if not isinstance(model, IterativeRanker):
+            return model.fit(train) if held_out is None else model.fit(train, held_out)
+        progress, update = model.progress, self.update
+        if model.checkpoint is not None:
+            Path(model.checkpoint).mkdir(parents=True, exist_ok=True)
+            model.set_params(checkpoint=Path(model.checkpoint) / f"fold-{number}")
+        options: Keywords = {"resume": self.resume and model.checkpoint is not None}
+        if update is not None:
+            rounds, text = getattr(model, model.unit), f"{self.what} {number} of {self.total}"
+            options["callback"] = lambda done, _: update(number - 1 + min(done / rounds, 1.0), text)
+            model.set_params(progress=False)
+        model.fit(train, held_out, **options)
+        if model.stopped_ == "interrupted":
+            raise KeyboardInterrupt
+        return model.set_params(progress=progress)
 
 
 def finished_models(

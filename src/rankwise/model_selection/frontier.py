@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from rankwise import check, metrics, moved
 from rankwise.base import tables
-from rankwise.base.arrays import Array, Json
+from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.base.progress import bar
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data.dataset import RankingDataset
-from rankwise.model_selection.cross_validate import checked_ranker, finished_models, trained
+from rankwise.model_selection.cross_validate import Trainings, checked_ranker, finished_models
 from rankwise.objectives.base import Objective, Sum
 from rankwise.objectives.table import ObjectiveLike, objective
 from rankwise.objectives.wrappers.goal import label_of
@@ -27,11 +27,16 @@ from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.training.constraints import reject
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas, light_grid
+from rankwise.statistics.figures.labels import label_points
 from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+_INTERVAL: Keywords = {"alpha": 0.3, "linewidth": 1.2, "solid_capstyle": "round"}
 
 
 class Hypervolume(NamedTuple):
@@ -141,10 +146,36 @@ class Frontier(Result):
         return {"objectives": objectives, "hypervolume": size, "points": rows}
 
     def figure(self) -> "Figure":
-        """Draw every two goals against each other with intervals, and the weights beside the points."""
-        from rankwise.model_selection.frontier_figure import frontier_figure
+        """Draw every two goals against each other with intervals.
 
-        return frontier_figure(self)
+        Points of two goals are labelled with the weight of the second; of three, which have many points, the knee and
+        the goals alone.
+        """
+        names, two = list(self.goals), len(self.goals) == 2
+        pairs = list(combinations(range(len(names)), 2))
+        shown = [two or max(weights) == 1.0 or number == self.knee for number, weights in enumerate(self.weights)]
+        texts = [
+            shares(one[1:] if two else one) if chosen else "" for one, chosen in zip(self.weights, shown, strict=True)
+        ]
+        with canvas(6.4 * len(pairs), 5.0) as drawing:
+            panels = drawing.subplots(1, len(pairs), squeeze=False)[0]
+            for panel, (x, y) in zip(panels, pairs, strict=True):
+                _draw(panel, self, x, y, connected=two)
+                panel.set_xlabel(names[x])
+                panel.set_ylabel(names[y])
+            title = f"beside points: weight{'' if two else 's'} of {names[1] if two else ' / '.join(names)}"
+            key = panels[0].get_legend_handles_labels()
+            drawing.legend(*key, loc="outside lower left", ncols=4, title=title, alignment="left")
+            heading = f"{' against '.join(names)}\n{self.sentence}"
+            drawing.suptitle(heading, x=0.02, ha="left", fontsize=10, fontweight="bold")
+            engine = drawing.get_layout_engine()
+            if engine is not None:
+                engine.execute(drawing)  # labels are placed where the panels are
+            for panel, (x, y) in zip(panels, pairs, strict=True):
+                arms = [arm for number in range(len(texts)) for arm in _arms(self, number, x, y)]
+                lines = [_best_in_order(self, x, y), *arms] if two else arms
+                label_points(panel, self.means[:, [x, y]], texts, lines)
+        return drawing
 
 
 @moved.renamed("rw.frontier")
@@ -201,18 +232,14 @@ def frontier(
     for goal in goals.values():
         fit_arguments.document_columns(train, goal, debias=False)
     texts = {"what": "frontier", "same": "ranker, objectives, points and data"}
-    goals_of_points: Json = {
-        "objectives": {name: repr(one) for name, one in goals.items()},
-        "weights": list(map(list, plan)),
-    }
-    parts = [(train, valid)]
-    finished = finished_models(checkpoint, bag, parts, **texts, resume=resume, **goals_of_points)
+    points_: Json = {"objectives": {name: repr(one) for name, one in goals.items()}, "weights": list(map(list, plan))}
+    finished = finished_models(checkpoint, bag, [(train, valid)], **texts, resume=resume, **points_)
     models: list[Any] = []
     columns: dict[str, Array] = {}
     with bar(progress, len(plan), f"point 1 of {len(plan)}") as update, leakage.checked():
+        trainings = Trainings("point", len(plan), update, finished, resume)
         for number, weights in enumerate(plan, 1):
-            ranker_of_point, place = _of_point(bag, goals, weights), (number, update, len(plan))
-            model = trained(ranker_of_point, train, None, *place, resume=resume, what="point", finished=finished)
+            model = trainings.model(number, _of_point(bag, goals, weights), train)
             scores = out_of_fold_of(model).cross_fitted if valid is None else model.predict(data.without_rows())
             checked = check.scores(scores, data.offsets, data.query_ids)
             columns |= {f"{metric}, point {number}": metric.of(checked, data) for metric in measured}
@@ -285,3 +312,39 @@ def _of_point(bag: bagged, goals: Mapping[str, Objective], weights: Sequence[flo
     total = Sum(tuple((weight, goals[name]) for weight, name in terms)) if len(terms) > 1 else goals[terms[0][1]]
     chosen = tuple(name for _, name in terms)
     return bag.__sklearn_clone__().set_params(objective=total, metrics=chosen, stop_on="mean")
+
+
+def _best_in_order(frontier: Frontier, x: int, y: int) -> Array:
+    """Return the points that are not dominated, by the mean of the first goal."""
+    points = frontier.means[~frontier.dominated][:, [x, y]]
+    return points[np.argsort(points[:, 0], kind="stable")]
+
+
+def _arms(frontier: Frontier, number: int, x: int, y: int) -> list[Array]:
+    """Return the intervals of a point as two lines."""
+    mean, ends = frontier.means[number], frontier.intervals[number]
+    return [np.array([(end, mean[y]) for end in ends[x]]), np.array([(mean[x], end) for end in ends[y]])]
+
+
+def _draw(panel: "Axes", frontier: Frontier, x: int, y: int, *, connected: bool) -> None:
+    """Draw the points of two goals, each kind with its own shape and a line in the legend."""
+    numbers = np.arange(len(frontier.weights))
+    knee = numbers == frontier.knee
+    best = ~frontier.dominated & ~knee
+    if connected:
+        panel.plot(*_best_in_order(frontier, x, y).T, color=BLUE, linewidth=1.4, zorder=2)
+    kinds: tuple[tuple[str, NDArray[np.bool_], Keywords], ...] = (
+        ("not dominated", best, {"marker": "o", "color": BLUE}),
+        ("knee", knee, {"marker": "D", "color": VERMILLION}),
+        ("dominated", frontier.dominated & ~knee, {"marker": "o", "color": GREY, "markerfacecolor": "white"}),
+    )
+    for name, rows, style in kinds:
+        for number in numbers[rows]:
+            for arm in _arms(frontier, number, x, y):
+                panel.plot(*arm.T, color=style["color"], zorder=1, **_INTERVAL)
+        if rows.any():
+            points = frontier.means[rows]
+            panel.plot(points[:, x], points[:, y], linestyle="", markersize=6.5, zorder=4, label=name, **style)
+    panel.plot([], [], color=BLUE, label=f"{100 * frontier.evaluation.level:g}% interval", **_INTERVAL)
+    panel.margins(0.1)
+    light_grid(panel)

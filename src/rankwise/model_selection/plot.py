@@ -1,12 +1,14 @@
 """The figure of a search: its progress, and the effect of each parameter."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.base import tables
-from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Tuning
+from rankwise.base.arrays import Keywords
+from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial, Tuning
 from rankwise.model_selection.spaces import Choice, Range
 from rankwise.statistics.figures.drawing import GREY, canvas, light_grid
 
@@ -15,7 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TRIAL, _BEST = "#555555", "#000000"  # no colours, which are those of methods in a report
-_STYLES: dict[str, Any] = {PRUNED: {"color": GREY, "markerfacecolor": "none"}, COMPLETE: {"color": _TRIAL}}
+_STYLES: dict[str, tuple[str, Keywords]] = {
+    PRUNED: ("ended early (best until then)", {"color": GREY, "markerfacecolor": "none"}),
+    COMPLETE: ("complete", {"color": _TRIAL}),
+}
 _MOST = 8  # panels of parameters
 _QUARTERS = 4
 
@@ -33,11 +38,12 @@ def search_figure(tuning: Tuning) -> "Figure":
 
 def search_size(tuning: Tuning) -> tuple[float, float]:
     """Return width and height, in inches, of the figure of a search."""
-    columns, rows = _grid_of(min(len(tuning.space), _MOST))
+    columns, rows = _grid(tuning)
     return 2.6 * columns, 3.2 + 2.3 * rows
 
 
-def _grid_of(panels: int) -> tuple[int, int]:
+def _grid(tuning: Tuning) -> tuple[int, int]:
+    panels = min(len(tuning.space), _MOST)
     columns = min(4, max(panels, 2))
     return columns, -(-panels // columns)
 
@@ -45,19 +51,14 @@ def _grid_of(panels: int) -> tuple[int, int]:
 def draw_search(drawing: "Figure", tuning: Tuning) -> None:
     """Draw the figure of :func:`search_figure`."""
     shares = {name: share(tuning, name) for name in tuning.space}
-    names = sorted(shares, key=lambda name: -shares[name])[:_MOST]
-    columns, rows = _grid_of(len(names))
+    columns, rows = _grid(tuning)
     grid = drawing.add_gridspec(1 + rows, columns, height_ratios=[1.35, *[1.0] * rows])
     _draw_history(drawing.add_subplot(grid[0, :]), tuning)
-    first: Axes | None = None
-    for place, name in enumerate(names):
-        panel = drawing.add_subplot(grid[1 + place // columns, place % columns], sharey=first)
+    for place, name in enumerate(sorted(shares, key=lambda name: -shares[name])[:_MOST]):
+        panel = drawing.add_subplot(grid[1 + place // columns, place % columns])
         _draw_slice(panel, tuning, name, shares[name])
-        if place % columns:
-            panel.tick_params(labelleft=False)
-        else:
-            panel.set_ylabel(tuning.metric)
-        first = first or panel
+        panel.tick_params(labelleft=place % columns == 0)
+        panel.set_ylabel("" if place % columns else tuning.metric)
     note = "in each corner: the parameter's share in the spread of complete trials"
     drawing.supxlabel(note, fontsize=8, color="#555555", x=0.99, ha="right")
 
@@ -88,61 +89,57 @@ def _groups(tried: list[Any], dimension: Range | Choice) -> NDArray[np.int64]:
 
 
 def _draw_history(panel: "Axes", tuning: Tuning) -> None:
-    failed = [trial for trial in tuning.trials if trial.state == FAILED]
-    best = tuning.best
-    numbers, states = (np.array([getattr(trial, name) for trial in tuning.trials]) for name in ("number", "state"))
-    values = np.array([trial.value for trial in tuning.trials], np.float64)  # None is NaN
-    for state, label in ((PRUNED, "ended early (best until then)"), (COMPLETE, "complete")):
-        chosen = (states == state) & np.isfinite(values)
-        panel.plot(numbers[chosen], values[chosen], "o", markersize=4.5, label=label, **_STYLES[state])
-    so_far = np.maximum.accumulate(np.where(states == COMPLETE, values, -np.inf))
-    shown = np.isfinite(so_far)
-    panel.step(numbers[shown], so_far[shown], where="post", color=_BEST, linewidth=1.6, label="best so far")
-    panel.plot(best.number, tuning.value, "D", color=_BEST, markersize=8, markeredgecolor="white")
-    text = f"{tables.number(tuning.value)} in trial {best.number}"
-    right = best.number > 0.6 * max(len(values) - 1, 1)
+    best, failed = tuning.best, [trial.number for trial in tuning.trials if trial.state == FAILED]
+    _draw_trials(panel, tuning, lambda trial: trial.number, size=4.5, above=0.08)
+    values = [trial.value if trial.state == COMPLETE else None for trial in tuning.trials]
+    so_far = np.fmax.accumulate(np.array(values, np.float64))  # None is NaN
+    panel.step(range(len(values)), so_far, where="post", color=_BEST, linewidth=1.6, label="best so far")
+    early = best.number <= 0.6 * max(len(values) - 1, 1)
     panel.annotate(
-        text, (best.number, tuning.value), xytext=(-9 if right else 9, 7), textcoords="offset points",
-        ha="right" if right else "left", color=_BEST, fontweight="bold",
+        f"{tables.number(tuning.value)} in trial {best.number}", (best.number, tuning.value), color=_BEST,
+        xytext=(9 if early else -9, 7), textcoords="offset points", ha="left" if early else "right", fontweight="bold",
     )  # fmt: skip
-    low, high = _limits(tuning)
-    panel.set_ylim(low, high + 0.08 * (high - low))
-    for trial in failed:
-        panel.plot(trial.number, low, "x", color="black", markersize=6, clip_on=False, zorder=5)
     if failed:
-        panel.plot([], [], "x", color="black", markersize=6, label="failed")
+        lowest = [panel.get_ylim()[0]] * len(failed)
+        panel.plot(failed, lowest, "x", color="black", markersize=6, clip_on=False, zorder=5, label="failed")
     panel.set_xlim(-0.6, max(len(values) - 0.4, 1.0))
     panel.locator_params(axis="x", integer=True)
     panel.set_xlabel("trial")
     panel.set_ylabel(f"{tuning.metric}, validation")
     panel.set_title(f"The search found {tuning.metric} {tables.number(tuning.value)}", loc="left", fontweight="bold")
     panel.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=8, borderaxespad=0.2)
-    light_grid(panel)
 
 
 def _draw_slice(panel: "Axes", tuning: Tuning, name: str, part: float) -> None:
     dimension = tuning.space[name]
-    for state, style in _STYLES.items():
-        chosen = [t for t in tuning.trials if t.state == state and t.value is not None and name in t.values]
-        places = [_place(trial.values[name], dimension) for trial in chosen]
-        panel.plot(places, [trial.value for trial in chosen], "o", markersize=3.8, alpha=0.8, **style)  # type: ignore[arg-type]
-    if name in tuning.best.values:  # which may have fewer layers
-        best = _place(tuning.best.values[name], dimension)
-        panel.plot(best, tuning.value, "D", color=_BEST, markersize=7, markeredgecolor="white")
     if isinstance(dimension, Choice):
         panel.set_xticks(range(len(dimension.values)), [str(value) for value in dimension.values])
         panel.set_xlim(-0.5, len(dimension.values) - 0.5)
+        _draw_trials(panel, tuning, lambda trial: dimension.values.index(trial.values[name]), size=3.8, needs=name)
     else:
-        if dimension.log:
-            panel.set_xscale("log")
-        margin = (dimension.high / dimension.low) ** 0.04 if dimension.log else 0.04 * (dimension.high - dimension.low)
-        ends = (dimension.low / margin, dimension.high * margin)
-        panel.set_xlim(*(ends if dimension.log else (dimension.low - margin, dimension.high + margin)))
+        panel.plot((dimension.low, dimension.high), (tuning.value, tuning.value), linestyle="")  # the ends are in it
+        panel.set_xscale("log" if dimension.log else "linear")
+        panel.margins(x=0.04)
         _plain_ticks(panel, dimension)
+        _draw_trials(panel, tuning, lambda trial: trial.values[name], size=3.8, needs=name)
     panel.set_title(name, loc="left", fontweight="bold", fontsize=9)
     panel.set_title(f"{part:.0%}", loc="right", fontsize=8.5, color="#555555")
+
+
+def _draw_trials(
+    panel: "Axes", tuning: Tuning, place: Callable[[Trial], Any], *, size: float, needs: str = "", above: float = 0.05
+) -> None:
+    """Draw the value of every trial, the best as a diamond; a net may lack the layer whose size a panel ``needs``."""
+    able = [trial for trial in tuning.trials if trial.value is not None and (not needs or needs in trial.values)]
+    for state, (label, style) in _STYLES.items():
+        chosen = [trial for trial in able if trial.state == state]
+        values = [trial.value for trial in chosen]
+        panel.plot([place(trial) for trial in chosen], values, "o", markersize=size, label=label, **style)  # type: ignore[arg-type]
+    if tuning.best in able:
+        style = {"color": _BEST, "markersize": 1.8 * size, "markeredgecolor": "white", "zorder": 3}
+        panel.plot(place(tuning.best), tuning.value, "D", **style)
     low, high = _limits(tuning)
-    panel.set_ylim(low, high + 0.05 * (high - low))
+    panel.set_ylim(low, high + above * (high - low))
     light_grid(panel)
 
 
@@ -156,10 +153,6 @@ def _plain_ticks(panel: "Axes", dimension: Range) -> None:
         ticks = [dimension.low, float(f"{middle:.1g}") if not dimension.whole else round(middle), dimension.high]
         panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         panel.set_xticks([], minor=True)
-
-
-def _place(value: Any, dimension: Range | Choice) -> float:
-    return float(dimension.values.index(value)) if isinstance(dimension, Choice) else float(value)
 
 
 def _limits(tuning: Tuning) -> tuple[float, float]:

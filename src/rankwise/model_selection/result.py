@@ -116,20 +116,12 @@ class Tuning(Result):
         if functions := [str(one) for one in flat.get("metrics", ()) if not isinstance(one, str)]:
             hint = "take tuning.ranker(), or register the metric with rw.register"
             raise check.error("a metric of one's own cannot be written to a file", got=functions[0], hint=hint)
-        best = self.best
-        origin = {
-            "metric": self.metric,
-            "value": best.value,
-            "trial": best.number,
-            "trials": len(self.trials),
-            "rankwise": __version__,
-        } | ({} if self.folds is None else {"bag": self.folds})
-        if path.suffix.lower() == ".toml":
-            text = _toml(flat, origin)
-        else:
-            text = json.dumps({**flat, "tuning": origin}, indent=2, ensure_ascii=False) + "\n"
+        origin: Json = {"metric": self.metric, "value": self.best.value, "trial": self.best.number}
+        origin |= {"trials": len(self.trials), "rankwise": __version__}
+        origin |= {} if self.folds is None else {"bag": self.folds}
+        as_json = json.dumps({**flat, "tuning": origin}, indent=2, ensure_ascii=False) + "\n"
         with replacing(path, force=force) as new:
-            new.write_text(text, encoding="utf-8")
+            new.write_text(_toml(flat, origin) if path.suffix.lower() == ".toml" else as_json, encoding="utf-8")
         return path
 
     def figure(self) -> "Figure":
@@ -143,15 +135,9 @@ class Tuning(Result):
         import polars as pl
 
         rows = [
-            {
-                "trial": trial.number,
-                "state": trial.state,
-                self.metric: trial.value,
-                "best_round": trial.best_round,
-                "seconds": trial.seconds,
-                **{name: trial.values.get(name) for name in self.space},
-            }
-            for trial in self.trials
+            {"trial": one.number, "state": one.state, self.metric: one.value, "best_round": one.best_round}
+            | {"seconds": one.seconds, **{name: one.values.get(name) for name in self.space}}
+            for one in self.trials
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -232,7 +218,7 @@ class Tuning(Result):
         tally = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
         notes = (
             self.sentence,
-            f"{tables.count(len(self.trials), 'trial')} ({tally}) in {_time(self.seconds)}.",
+            f"{tables.count(len(self.trials), 'trial')} ({tally}) in {tables.duration(self.seconds)}.",
         )
         return tables.Table(header=("parameter", "best", "searched"), rows=rows, align="lrl", notes=notes)
 
@@ -273,24 +259,16 @@ def _toml(flat: Mapping[str, object], origin: Mapping[str, object]) -> str:
 
 
 def _value(value: object) -> str:
-    """Write a value in TOML, which has no None; strings are written as in JSON, which TOML reads too."""
-    if value is None:
-        return '"none"'
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
+    """Write a value in TOML, which has no None; text, integers and truths are written as in JSON."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_value(str(name))} = {_value(one)}" for name, one in value.items()) + "}"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    plain = "none" if value is None else value
+    return repr(plain) if isinstance(plain, float) else json.dumps(plain, ensure_ascii=False)
 
 
 def _short(value: object) -> str:
     if value is None:  # a layer that the best net does not have
         return tables.NOTHING
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _time(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

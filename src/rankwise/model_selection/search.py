@@ -104,25 +104,21 @@ class SearchProblem:
 
 
 def checked_search(
-    train: RankingDataset, valid: RankingDataset | None, objective: ObjectiveLike, ranker: str, metric: MetricLike,
+    train: RankingDataset, valid: RankingDataset | None, objective: ObjectiveLike, ranker: object, metric: MetricLike,
     space: str, search: Mapping[str, spaces.DimensionLike], fixed: Mapping[str, object], seed: int, threads: int | None,
     folds: int | None = None,
 ) -> SearchProblem:  # fmt: skip
     """Check a search as far as that can be done without training."""
-    name_of: object = ranker
-    if not isinstance(name_of, str):
-        hint = (
-            "`set ranker='lightgbm'`, or the name that rw.register gave one of your own; `folds=5` makes bags of five"
-        )
-        raise check.error("a search makes its rankers itself and takes the name of one", got=repr(name_of), hint=hint)
+    if not isinstance(ranker, str):
+        hint = "`set ranker='lightgbm'`, or the name that rw.register gave one of yours; `folds=5` makes bags of five"
+        raise check.error("a search makes its rankers itself and takes the name of one", got=repr(ranker), hint=hint)
     if folds is not None:
         check.integer("folds", folds, least=2)
     parts: dict[str, object] = {"train": train} | ({} if valid is None and folds is not None else {"valid": valid})
     for name, part in parts.items():
         if not isinstance(part, RankingDataset):
-            hint = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else ""
-            if part is None:
-                hint = "pass it, or `set folds=5`: members of a bag validate each other"
+            bags = "pass it, or `set folds=5`: members of a bag validate each other" if part is None else ""
+            hint = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else bags
             raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, hint=hint)
     base = _objective_of(ranker, objective)
     ranges, settled = spaces.named(space, ranker, base)
@@ -133,9 +129,8 @@ def checked_search(
     layers = spaces.layers_of(ranges)
     for name in (*search, *fixed):
         if name in _CHOSEN:
-            raise check.error(
-                f"{name} is no parameter to search or fix", hint=f"pass it to tune itself: `{_CHOSEN[name]}=…`"
-            )
+            hint = f"pass it to tune itself: `{_CHOSEN[name]}=…`"
+            raise check.error(f"{name} is no parameter to search or fix", hint=hint)
         if name in fixed and "." in name:
             hint = "write it into the objective's expression"
             raise check.error("a parameter of the objective is not fixed beside it", got=repr(name), hint=hint)
@@ -169,9 +164,7 @@ def checked_search(
     for name, value in (*possible, *checked.fixed.items()):
         if name in known:
             known[name].check(value)
-    tried = {
-        name: one.values[0] if isinstance(one, spaces.Choice) else one.high for name, one in checked.ranges.items()
-    }
+    tried = {name: [*one.ends()][-1] for name, one in checked.ranges.items()}
     checked.trial_ranker(checked.parameters(tried))  # an unknown parameter is an error now and not in a trial
     return checked
 

@@ -21,16 +21,10 @@ if TYPE_CHECKING:
     from optuna.storages import RDBStorage
 
 _NAME = "rankwise"
-_CIRCUMSTANCES = (
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_READONLY,
-)
+_CIRCUMSTANCES = {
+    getattr(sqlite3, f"SQLITE_{word}")
+    for word in ("BUSY", "CANTOPEN", "FULL", "IOERR", "LOCKED", "NOMEM", "PERM", "READONLY")
+}
 # Parameters that do not change the trained ranker.
 _LEFT_OUT = ("checkpoint", "checkpoint_every", "progress", "threads")
 
@@ -112,25 +106,22 @@ def ended_trials(optuna: ModuleType, study: "Study", search: SearchProblem) -> t
     """Return the trials that ended by themselves, as plain data; a failure without a reason is an interruption."""
     states = optuna.trial.TrialState
     names = {states.COMPLETE: COMPLETE, states.PRUNED: PRUNED, states.FAIL: FAILED}
-    ended: list[Trial] = []
-    for trial in study.get_trials(deepcopy=False, states=tuple(names)):
-        reason = trial.user_attrs.get("reason", "")
-        if trial.state == states.FAIL and not reason:
-            continue
-        ranker = build_ranker(search.ranker, search.parameters(trial.params))
-        ended.append(
-            Trial(
-                number=len(ended),
-                state=names[trial.state],
-                value=trial.value,
-                values=dict(trial.params),
-                parameters={name: v for name, v in ranker.get_params().items() if name not in _LEFT_OUT},
-                best_round=trial.user_attrs.get("best_round"),
-                seconds=trial.duration.total_seconds() if trial.duration else 0.0,
-                reason=reason,
-            )
+    trials = study.get_trials(deepcopy=False, states=tuple(names))
+    ended = [trial for trial in trials if trial.state != states.FAIL or trial.user_attrs.get("reason")]
+    rankers = [build_ranker(search.ranker, search.parameters(trial.params)) for trial in ended]
+    return tuple(
+        Trial(
+            number=number,
+            state=names[trial.state],
+            value=trial.value,
+            values=dict(trial.params),
+            parameters={name: v for name, v in ranker.get_params().items() if name not in _LEFT_OUT},
+            best_round=trial.user_attrs.get("best_round"),
+            seconds=trial.duration.total_seconds() if trial.duration else 0.0,
+            reason=trial.user_attrs.get("reason", ""),
         )
-    return tuple(ended)
+        for number, (trial, ranker) in enumerate(zip(ended, rankers, strict=True))
+    )
 
 
 def process() -> list[str | int]:

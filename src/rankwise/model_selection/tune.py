@@ -23,6 +23,7 @@ from rankwise.model_selection.search import DEFAULT, SearchProblem, checked_sear
 from rankwise.model_selection.study import ended_trials, mend, open_study, process
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.quality import leakage
+from rankwise.quality.parts import warn_shared
 from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.loop import History
@@ -110,7 +111,7 @@ def tune(
         train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, folds
     )
     if valid is not None:
-        leakage.compare_parts([train], fit_arguments.aligned(valid, train), "validation")
+        warn_shared(train=train, valid=fit_arguments.aligned(valid, train))
     limit = None if trials is None else check.integer("trials", trials, least=1)
     if minutes is not None:
         check.number("minutes", minutes, least=0.0, open_ends=True)

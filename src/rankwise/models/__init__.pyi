@@ -1,5 +1,4 @@
-from rankwise.models.forests.forest import Forest as Forest
-from rankwise.models.forests.forest import ForestByTree as ForestByTree
+from rankwise.models.forests.forest import ForestModel as ForestModel
 from rankwise.models.forests.lightgbm import lightgbm as lightgbm
 from rankwise.models.forests.lightgbm import threads as threads
 from rankwise.models.model import Model as Model

@@ -14,8 +14,7 @@ import numpy as np
 from rankwise import check
 from rankwise.base.arrays import Array, Floats, Json, Offsets
 from rankwise.models import storage
-from rankwise.models.contributions import Contributions
-from rankwise.models.model import Model, require_lists
+from rankwise.models.model import Contributions, Model, require_lists
 from rankwise.models.schema import Schema
 
 _ARRAYS, _VALUES = "learned.npz", "learned.json"

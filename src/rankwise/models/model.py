@@ -2,15 +2,33 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 from rankwise import check
 from rankwise.base.arrays import Array, Floats, Json, Offsets
-from rankwise.models.contributions import Contributions
 from rankwise.models.schema import ModelInput, Schema
 
 Score = Callable[[Floats, Offsets | None], Array]
 """From a matrix of features, and the offsets of its queries where they are known, to one score per document."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contributions:
+    """What each feature adds to each document's score: the numbers, and all that is needed to read them."""
+
+    parts: Array
+    """(n_docs, n_features + 1); the last column is the start, the same for every document. Rows add up to scores."""
+    left: Array
+    """(n_docs,) what the method itself left over of a score, and was shared out among the features in ``parts``."""
+    method: str
+    """How they were found, for people."""
+    start: str
+    """What contributions start from, for people."""
+    features: Floats
+    """(n_docs, n_features) values, in the order and with the codes of training."""
+    schema: Schema
+    """Names and categories of the columns."""
 
 
 def no_shares(name: str) -> AttributeError:

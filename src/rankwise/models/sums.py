@@ -6,9 +6,8 @@ from typing import Any, Self
 import numpy as np
 
 from rankwise.base.arrays import Array, Floats, Json, Offsets, weighted_sum
-from rankwise.models.contributions import Contributions
 from rankwise.models.forests.forest import summed
-from rankwise.models.model import Model, Score
+from rankwise.models.model import Contributions, Model, Score
 from rankwise.models.schema import Schema
 
 

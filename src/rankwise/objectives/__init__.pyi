@@ -15,8 +15,8 @@ from rankwise.objectives.ragged import Derivatives as Derivatives
 from rankwise.objectives.smooth.objectives import ApproxNDCG as ApproxNDCG
 from rankwise.objectives.smooth.objectives import SmoothAP as SmoothAP
 from rankwise.objectives.smooth.objectives import SmoothRBP as SmoothRBP
-from rankwise.objectives.softmax.calibrated import Calibrated as Calibrated
 from rankwise.objectives.softmax.objectives import XENDCG as XENDCG
+from rankwise.objectives.softmax.objectives import Calibrated as Calibrated
 from rankwise.objectives.softmax.objectives import ListNet as ListNet
 from rankwise.objectives.softmax.objectives import SoftmaxCE as SoftmaxCE
 from rankwise.objectives.wrappers.clickwise import clickwise as clickwise

@@ -6,7 +6,7 @@ An objective is a frozen dataclass of plain settings. :meth:`Objective.prepare` 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Self
 
@@ -16,6 +16,7 @@ from rankwise import check
 from rankwise.base.arrays import Array
 from rankwise.base.stream import Stream
 from rankwise.check.docstrings import PlainSignature
+from rankwise.check.parameters import check_declared
 from rankwise.data.columns import flat
 from rankwise.language import grammar
 from rankwise.objectives.prepared import Prepared
@@ -46,11 +47,24 @@ class Objective(ABC):
     """Its paper."""
     steepness: ClassVar[str] = ""
     """The setting that differences of scores are multiplied by, if there is one: sigma, eta."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The columns of the data that :meth:`prepare` needs itself, beside labels and weights."""
+    exact_with: ClassVar[str] = ""
+    """The argument that makes the Hessian exact where it is not by default."""
+
+    def __post_init__(self) -> None:
+        check_declared(self)
 
     @property
     def children(self) -> "tuple[Objective, ...]":
         """The objectives inside: that of a wrapper, or the terms of a sum."""
         return ()
+
+    def parts(self) -> "Iterator[Objective]":
+        """Iterate over the objective and all that are inside."""
+        yield self
+        for child in self.children:
+            yield from child.parts()
 
     @property
     def exact_hessian(self) -> bool:
@@ -69,8 +83,8 @@ class Objective(ABC):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns of the data that :meth:`prepare` needs beside labels and weights."""
-        return tuple(dict.fromkeys(name for child in self.children for name in child.reads))
+        """The columns of the data that it needs, and what is inside."""
+        return tuple(dict.fromkeys((*self.needs, *(name for child in self.children for name in child.reads))))
 
     @property
     def accepts(self) -> tuple[str, ...]:
@@ -315,9 +329,5 @@ def base_score(totals: Sequence[LevelTotals]) -> float:
 
 def scales_in(objective: Objective) -> dict[str, float]:
     """Return the scale of each term of sums of several goals, by its expression."""
-    scales: dict[str, float] = {}
-    if isinstance(objective, Sum) and objective.scales is not None:
-        scales = dict(zip(map(repr, objective.children), objective.scales, strict=True))
-    for child in objective.children:
-        scales |= scales_in(child)
-    return scales
+    sums = [part for part in objective.parts() if isinstance(part, Sum) and part.scales is not None]
+    return {repr(term): scale for one in sums for term, scale in zip(one.children, one.scales or (), strict=True)}

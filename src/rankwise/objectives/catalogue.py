@@ -101,7 +101,7 @@ def _entry(name: str, thing: Any) -> ListingEntry:
     else:
         plain = make()
         exact, estimator = plain.exact_hessian, plain.estimator
-        exact_with = "" if exact else _exact_setting(plain)
+        exact_with = "" if exact else plain.exact_with
     return ListingEntry(
         name=name,
         kind="wrapper" if wraps else "objective",
@@ -113,20 +113,6 @@ def _entry(name: str, thing: Any) -> ListingEntry:
         exact_with=exact_with,
         estimator=estimator,
     )
-
-
-def _exact_setting(plain: Any) -> str:
-    """Return the setting that makes the Hessian exact: a switch flipped, or a curvature that does not replace it."""
-    for item in dataclasses.fields(plain):
-        value = getattr(plain, item.name)
-        curvatures = ("exact", "estimated") if item.name == "curvature" else ()
-        for other in (not value,) if isinstance(value, bool) else curvatures:
-            try:
-                if dataclasses.replace(plain, **{item.name: other}).exact_hessian:
-                    return f"{item.name}={grammar.word(other)}"
-            except ValueError:  # not a value of this objective
-                continue
-    return ""
 
 
 def _first_sentence(cls: Any) -> str:

@@ -1,4 +1,4 @@
-"""Numba kernels of the operations of prepared objectives, which ``lists.py`` describes.
+"""Numba kernels of the operations of prepared objectives, which ``ragged.py`` describes.
 
 Treatments of a Hessian: the exact diagonal of a ranking metric's second derivative is indefinite, and a tree learner
 that divides by it steps the wrong way on every document where it is negative. They replace it in place.

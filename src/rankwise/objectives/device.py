@@ -1,4 +1,4 @@
-"""The arithmetic of ``lists.py`` for tensors on a GPU: the same operations, in torch and Triton.
+"""The arithmetic of ``ragged.py`` for tensors on a GPU: the same operations, in torch and Triton.
 
 No number is read on the host, so that the host never waits for the device. Scores or labels that the CPU would reject,
 as they are not finite, make the values NaN.
@@ -32,7 +32,6 @@ from rankwise.objectives.ragged import (
     RaggedLists,
     Random,
     Selection,
-    ValueMaps,
     Values,
     noise_streams,
 )
@@ -80,38 +79,27 @@ class DeviceLists(Ragged, RaggedLists):
             return values.to(self.device, self.dtype if values.is_floating_point() else None)
         return values
 
-    def exact_column(self, values: Values) -> Values:
-        """Return a column on this device, in its own precision."""
-        return to_device(values, self.device) if isinstance(values, np.ndarray) else values
-
     # Operations of `prepare`.
 
     def empty_documents(self, *, integer: bool = False) -> Tensor:
-        """Return an uninitialised column of documents."""
         return torch.empty(self.n_docs, dtype=torch.int32 if integer else self.dtype, device=self.device)
 
     def empty_queries(self, *, integer: bool = False) -> Tensor:
-        """Return an uninitialised column of queries."""
         return torch.empty(self.n_queries, dtype=torch.int32 if integer else self.dtype, device=self.device)
 
     def sums(self, values: Tensor) -> Tensor:
-        """Sum one number per document over each query."""
         return torch.segment_reduce(values, "sum", offsets=self.offsets.long(), unsafe=True)
 
     def minima(self, values: Tensor) -> Tensor:
-        """Return the least number of each query's documents."""
         return torch.segment_reduce(values, "min", offsets=self.offsets.long(), unsafe=True)
 
     def floats(self, values: Tensor) -> Tensor:
-        """Return integers or truth values as floating-point numbers."""
         return values.to(self.dtype)
 
     def positive_or_one(self, values: Tensor) -> Tensor:
-        """Return values, with 1 for those that are not positive, to divide by."""
         return torch.where(values > 0.0, values, 1.0)
 
     def order(self, keys: Tensor) -> Tensor:
-        """Return the documents of each query from the highest key to the lowest, numbered from 0; ties in row order."""
         return ordered(self, keys[None])[1][0]
 
     def table(self, function: Callable[..., Array], *arguments: Any) -> Tensor:
@@ -119,11 +107,9 @@ class DeviceLists(Ragged, RaggedLists):
         return _table(function, arguments, 1 << (self.longest - 1).bit_length(), self.device, self.dtype)
 
     def gains_and_ideal(self, labels: Tensor, gain: Gain = "exponential", cutoff: int | None = None) -> Ideal:
-        """Return the gain of each document and the ideal DCG of each query."""
         return gains_and_ideal(self, labels, gain, cutoff)
 
     def gain_shares(self, labels: Tensor, gain: Gain = "exponential", cutoff: int | None = None) -> Values:
-        """Return the gain of each document over the ideal DCG of its query."""
         return gains_and_ideal(self, labels, gain, cutoff, shares=True).gains
 
     def checked(self, name: str, values: Values) -> Tensor:
@@ -136,10 +122,6 @@ class DeviceLists(Ragged, RaggedLists):
         if name == "labels" and self.errors is not None:
             self.errors = self.errors + cast("Tensor", DeviceLists.checked_labels(column, self.offsets)[1].errors)
         return column.clamp(-check.LARGEST_SCORE, check.LARGEST_SCORE) if name == "teacher_scores" else column
-
-    def zeros(self) -> Tensor:
-        """Return a score of 0 for each document."""
-        return torch.zeros_like(self.empty_documents())
 
     # Operations of `fill`.
 
@@ -173,23 +155,19 @@ class DeviceLists(Ragged, RaggedLists):
         return total
 
     def random(self, stream: Stream, streams: Sequence[Stream]) -> Random:
-        """Return the words of the keys of some streams, on the host, and the words of the queries of ``stream``."""
         return Random(key_words(streams), query_words(stream, self))
 
     def run(
         self, kernel: Kernel, device_kernel: DeviceKernel, scores: Tensor, arguments: Any, random: Random | None,
         out: Any, work: Array | None = None,
     ) -> None:  # fmt: skip
-        """Launch the second of two kernels."""
         launch = device_kernel if callable(device_kernel) else _imported(device_kernel)
         launch(self, scores, arguments, random, out)
 
     def as_argument(self, values: Values) -> Values:
-        """Return values in the form that kernels take."""
         return values
 
     def replace_curvature(self, treatment: str, out: Derivatives) -> None:
-        """Replace the Hessian by one that Newton's method can use (``cpu.py``)."""
         if treatment == "absolute":
             out.hessian.abs_()
         elif treatment == "gradient":
@@ -199,12 +177,10 @@ class DeviceLists(Ragged, RaggedLists):
             replace_curvature[(self.n_queries,)](self.offsets, out.gradient, out.hessian, number, _BLOCK, num_warps=2)
 
     def add(self, out: Derivatives, factor: float, part: Derivatives) -> None:
-        """Add ``factor`` times the derivatives of a part."""
         for total, tensor in zip((out.value, *out.columns), (part.value, *part.columns), strict=True):
             total.add_(tensor, alpha=factor)
 
     def chain(self, out: Derivatives, first: Tensor, second: Tensor | None = None) -> None:
-        """Apply a map φ of each query's value to its derivatives: g' = φ'·g and h' = φ'·h + φ''·g²."""
         tiles = self.tiles(_TILE)
         has_hessian = out.hessian.numel() > 0
         chain[(tiles[0].numel(),)](
@@ -213,14 +189,9 @@ class DeviceLists(Ragged, RaggedLists):
             second is not None, has_hessian, out.numerator is not out.gradient, _TILE, num_warps=2,
         )  # fmt: skip
 
-    def map_values(self, maps: ValueMaps, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Map the value of each query in place; return the map's first and second derivative."""
-        return maps.apply_on_device(values)
-
     def noisy(
         self, scores: Tensor, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str
     ) -> Iterator[Tensor]:
-        """Yield (scores + scale · noise) / temperature for each sample."""
         random = self.random(stream, noise_streams(stream, samples))
         noisy = scores.new_empty((samples, self.n_docs))
         fill_noisy(self, scores, random, noisy, noise=NOISES.index(noise), scale=scale, sharpness=1.0 / temperature)
@@ -229,7 +200,6 @@ class DeviceLists(Ragged, RaggedLists):
     def gather(
         self, copies: Selection, copy_offsets: Offsets, weights: Tensor, part: Derivatives, out: Derivatives
     ) -> None:
-        """Sum weighted derivatives of copies of queries into those of the queries."""
         numbers = to_device(copy_offsets.astype(np.int32), self.device)
         tiles = self.tiles(_TILE)
         for total, column in zip(out.columns, part.columns, strict=True):
@@ -243,21 +213,15 @@ class DeviceLists(Ragged, RaggedLists):
         sums = torch.zeros(count, dtype=torch.float64, device=self.device)
         return cast("Array", sums.index_add_(0, places, values.double()).cpu().numpy())
 
-    def shifted(self, scores: Tensor, shifts: Array, places: Tensor) -> Tensor:
-        """Return scores plus the number of each document's place."""
-        return scores + to_device(shifts, self.device, self.dtype)[places]
-
     # Selections and devices.
 
     def select(self, queries: NDArray[np.int64]) -> Selection:
-        """Return some of the queries, by number; one may occur several times."""
         ragged, numbers, rows = self.rows(queries)
         lists = DeviceLists(ragged.offsets, ragged.n_docs, ragged.host, self.dtype)
         lists.errors = None if self.errors is None else self.errors[numbers]
         return Selection(lists, queries, rows, numbers)
 
     def to(self, device: Any, dtype: Any) -> Self:
-        """Return the same lists on another device, or in another precision."""
         if torch.device(device) == self.device:
             lists = DeviceLists(self.offsets, self.n_docs, self._host, dtype or self.dtype)
         else:

@@ -7,7 +7,7 @@ with tensors and returns the loss of each query; autograd gives its gradient, an
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn, Self
 
@@ -71,20 +71,20 @@ class Adapted(Objective):
     @property
     def accepts(self) -> tuple[str, ...]:
         """Rewards of documents, where the function has such a parameter."""
+        return ("document_rewards",) if "document_rewards" in (self._parameters or ()) else ()
+
+    @property
+    def _parameters(self) -> Mapping[str, inspect.Parameter] | None:
         try:
-            parameters = inspect.signature(self.function).parameters
+            return inspect.signature(self.function).parameters
         except (TypeError, ValueError):  # compiled functions may have no signature
-            return ()
-        return tuple(name for name in ("document_rewards",) if name in parameters)
+            return None
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Check the labels, and inspect the parameters of the function: one with a fourth is called with the stream."""
         checked, lists = checked_lists(labels, offsets)
-        try:
-            parameters = inspect.signature(self.function).parameters
-        except (TypeError, ValueError):  # compiled functions may have no signature
-            streamed = False
-        else:
+        streamed, parameters = False, self._parameters
+        if parameters is not None:
             kinds = [parameter.kind for parameter in parameters.values()]
             if inspect.Parameter.VAR_KEYWORD not in kinds:
                 reject_columns(self, columns, tuple(parameters))

@@ -1,13 +1,8 @@
 """Stochastic scores: the noisy scores that the wrapper ``stochastic`` trains on, and rankings by them.
 
 Algorithm 1 of Bruch et al. (2020) adds noise to scores s and normalises them: ŷ = softmax((s + β·G) / τ), where G is
-Gumbel noise. Two parameters:
-
-- ``scale``, β: how far the noise reaches. Sorted, s + β·G is a ranking of the Plackett-Luce distribution of s / β: each
-  next document by the softmax of the scores that are left (eq. 3, which calls β a temperature).
-- ``temperature``, τ: how sharp a sample ŷ of the Concrete distribution is (eq. 4). It divides scores and noise alike,
-  which changes the loss of the scores, but no ranking. As τ goes to 0, ŷ is 1 for the first document, as in
-  the Gumbel-Max method. Scores s / τ under noise of the scale β / τ give the same samples.
+Gumbel noise. Sorted, s + β·G is a ranking of the Plackett-Luce distribution of s / β (eq. 3, which calls β a
+temperature); ŷ is a sample of the Concrete distribution (eq. 4), the sharper the smaller τ, which changes no ranking.
 """
 
 import numpy as np
@@ -114,12 +109,6 @@ def sample_rankings(
     return drawn
 
 
-def check_noise(scale: float, noise: str) -> None:
-    """Validate ``scale`` and ``noise``."""
-    check.number("scale", scale, least=0.0)
-    check.choice("noise", noise, NOISES)
-
-
 @kernel
 def _draw_rankings(first, last, offsets, key, queries, scores, rank_offsets, drawn):  # type: ignore[no-untyped-def]
     n = drawn.shape[0]
@@ -152,7 +141,8 @@ def _checked(
     checked = check.offsets(offsets, int(np.size(scores)))
     values = check.document_values("scores", scores, checked)
     check.integer("samples", samples, least=1)
-    check_noise(scale, noise)
+    check.number("scale", scale, least=0.0)
+    check.choice("noise", noise, NOISES)
     if not isinstance(stream, Stream):
         hint = "pass rw.Stream(seed=0), or data.stream(0), which has the ids of the queries"
         raise check.error("random numbers come from a stream", got=repr(stream), hint=hint)

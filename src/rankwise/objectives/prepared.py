@@ -112,9 +112,10 @@ class Prepared(ABC):
         depends neither on ids nor on other queries.
         """
         lists, by_draw = self.lists, list[Array]()
-        out, scores = self.empty(hessian=False), lists.zeros() + (at or 0.0)
+        out, scores = self.empty(hessian=False), lists.empty_documents()
+        scores[:] = at or 0.0
         for number in range(_DRAWS):
-            self.fill(scores, Stream(0, number, np.zeros(self.n_queries, np.int64)), out)
+            self.fill(lists.as_argument(scores), Stream(0, number, np.zeros(self.n_queries, np.int64)), out)
             totals = lists.sums(abs(out.gradient) if at is None else out.gradient)
             by_query = np.asarray(totals.cpu() if hasattr(totals, "cpu") else totals, np.float64)
             by_draw.append(by_query if weights is None else by_query * weights)
@@ -234,6 +235,10 @@ class PreparedKernel(Prepared):
         if separate and not self.numerator:
             out.numerator[:] = out.gradient
 
+    def with_arguments(self, **changes: Any) -> Self:
+        """Return the same with other arguments."""
+        return replace(self, arguments=self.arguments._replace(**changes))
+
     def move(self, lists: Any) -> Self:
         """Return the same on the device of ``lists``."""
         if not self.device_kernel:
@@ -298,6 +303,16 @@ def reject_columns(who: object, columns: Mapping[str, ArrayLike], accepted: tupl
         if name not in accepted:
             hints = ", ".join(f"{column.name} go to {column.objectives}" for column in taken_by_objectives())
             raise check.error(f"{who} takes no {name}", hint=f"leave it out; {hints}")
+
+
+def required(who: Any, columns: Mapping[str, ArrayLike], what: str, role: str, otherwise: str = "") -> ArrayLike:
+    """Return the column that an objective needs, of a role; raise where the data have none."""
+    (name,) = who.needs
+    if name not in columns:
+        hint = f"`set {role}=…`, the column that holds them, where the data are read"
+        hint += f", or {otherwise}" if otherwise else ""
+        raise check.error(f"{who.name} needs {what}", got=f"data without {name}", hint=hint)
+    return columns[name]
 
 
 def document_weights(columns: Mapping[str, ArrayLike], lists: RaggedLists) -> Values:

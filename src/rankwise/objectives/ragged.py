@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,16 +21,6 @@ from rankwise.objectives import cpu
 
 Values = Any
 """A NumPy array, or a torch tensor on a device."""
-
-
-class ValueMaps(Protocol):
-    """A map of each query's value."""
-
-    def apply(self, values: Array) -> tuple[Array, Array, Array]:
-        """Return the mapped values and the first and second derivative of the maps."""
-
-    def apply_on_device(self, values: Values) -> tuple[Values, Values]:
-        """Map tensors in place, and return the first and second derivative of the maps."""
 
 
 class Derivatives(NamedTuple):
@@ -157,9 +147,9 @@ class RaggedLists:
         check_values = checks.get(name, functools.partial(check.document_values, name.replace("_", " ")))
         return read_only(check_values(values, self.offsets))
 
-    def zeros(self) -> Values:
-        """Return a score of 0 for each document."""
-        return read_only(np.zeros(self.n_docs))
+    def column(self, values: Array) -> Values:
+        """Return an array as a column of these lists: on a device a copy, floating-point numbers in its precision."""
+        return values
 
     # Operations of `fill`.
 
@@ -227,11 +217,6 @@ class RaggedLists:
             cpu.chain, self.offsets, read_only(first), read_only(seconds), out.gradient, out.hessian, numerator
         )
 
-    def map_values(self, maps: ValueMaps, values: Values) -> tuple[Values, Values]:
-        """Map the value of each query in place; return the map's first and second derivative."""
-        values[:], first, second = maps.apply(values)
-        return first, second
-
     def noisy(
         self, scores: Values, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str
     ) -> Iterator[Values]:
@@ -255,10 +240,6 @@ class RaggedLists:
     def totals(self, values: Values, places: Values, count: int) -> Array:
         """Sum one number per document over all documents of each of ``count`` places, whatever their query."""
         return np.asarray(np.bincount(places, values, count), np.float64)
-
-    def shifted(self, scores: Values, shifts: Array, places: Values) -> Values:
-        """Return scores plus the number of each document's place."""
-        return read_only(scores + shifts[places])
 
     # Selections and devices.
 

@@ -14,8 +14,7 @@ from rankwise.objectives.pairwise.objectives import BPR, LambdaRank, Pairwise, R
 from rankwise.objectives.pairwise.yeti import Yeti
 from rankwise.objectives.plackett_luce.objectives import ListMLE, PLRank
 from rankwise.objectives.smooth.objectives import ApproxNDCG, SmoothAP, SmoothRBP
-from rankwise.objectives.softmax.calibrated import Calibrated
-from rankwise.objectives.softmax.objectives import XENDCG, ListNet, SoftmaxCE
+from rankwise.objectives.softmax.objectives import XENDCG, Calibrated, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers.clickwise import clickwise
 from rankwise.objectives.wrappers.fair import fair
 from rankwise.objectives.wrappers.goal import on

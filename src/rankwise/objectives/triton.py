@@ -1,4 +1,4 @@
-"""Triton kernels of the operations of prepared objectives, which ``lists.py`` describes."""
+"""Triton kernels of the operations of prepared objectives, which ``ragged.py`` describes."""
 
 import triton.language as tl
 

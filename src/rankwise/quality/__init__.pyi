@@ -1,3 +1,4 @@
 from rankwise.quality.feature_log import SUFFIXES as SUFFIXES
 
+from . import findings as findings
 from . import leakage as leakage

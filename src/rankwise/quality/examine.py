@@ -1,4 +1,4 @@
-"""A doctor for ranking data: what is wrong in their parts, and what they can show."""
+"""Checks of ranking data as one page: what is wrong in their parts, and what they can show."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -13,9 +13,9 @@ from rankwise import check
 from rankwise.base import tables
 from rankwise.data.dataset import RankingDataset
 from rankwise.models.schema import ModelInput, Schema
-from rankwise.quality import leakage
-from rankwise.quality.doctor import features, labels, parts
-from rankwise.quality.doctor.labels import SUSPECT, DataFinding, NdcgRange
+from rankwise.quality import features, labels, leakage, parts
+from rankwise.quality.findings import DataFinding
+from rankwise.quality.labels import SUSPECT, NdcgRange
 from rankwise.quality.learning_curve import learning_curve
 from rankwise.rankers import fit_arguments
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker

@@ -30,6 +30,10 @@ _LARGEST = float(np.finfo(np.float32).max)
 _NO_FEATURE = "vespa.summaryFeatures.cached"  # that Vespa adds to summaryfeatures
 
 
+def _error(what: str, got: object, where: str, hint: str = "pass responses as the engine returns them") -> Exception:
+    return check.error(what, got=repr(got)[:80], where=where, hint=hint)
+
+
 class _Category(NamedTuple):
     """A value of a categorical feature."""
 
@@ -100,7 +104,8 @@ def _read(source: Any, log: str | None, document: str | None, repeated: str) -> 
         raise check.error("the log holds no documents", got="responses without hits")
     names = list(dict.fromkeys(itertools.chain(*documents)))
     columns = [[features.get(name, np.nan) for features in documents] for name in names]
-    categories = {place: _encode(column, names[place]) for place, column in enumerate(columns) if _has_category(column)}
+    categorical = [n for n, column in enumerate(columns) if any(isinstance(value, _Category) for value in column)]
+    categories = {number: _encode(columns[number], names[number]) for number in categorical}
     matrix = np.array(columns, np.float64).T
     beyond = np.isfinite(matrix) & (np.abs(matrix) > _LARGEST)
     return RankingDataset.from_sizes(
@@ -111,13 +116,9 @@ def _read(source: Any, log: str | None, document: str | None, repeated: str) -> 
         query_ids=list(queries),
         document_ids=list(itertools.chain(*queries.values())),
         judged=np.zeros(len(documents)),
-        categorical=list(categories),
+        categorical=categorical,
         categories=categories,
     )
-
-
-def _has_category(column: list[Any]) -> bool:
-    return any(isinstance(value, _Category) for value in column)
 
 
 def _encode(column: list[Any], name: str) -> tuple[str | float, ...]:
@@ -152,20 +153,18 @@ def _hits(source: Any) -> Iterator[tuple[str, str | int, Json]]:
         response = record.get("response", record) if isinstance(record, Mapping) else None
         if not isinstance(response, Mapping) or not {"hits", "root"} & response.keys():
             what = "a record must be a response of Elasticsearch, OpenSearch or Vespa, with hits or root"
-            hint = "pass the responses of a multi search one by one, each with its query"
-            raise check.error(what, got=repr(record)[:80], where=where, hint=hint)
+            raise _error(what, record, where, "pass the responses of a multi search one by one, each with its query")
         query: Any = key if key is not None else next((record[name] for name in _QUERY if name in record), None)
         if not _is_id(query):
             hint = 'write {"query_id": …, "response": {…}}, or pass responses by query id'
-            raise check.error("a response must name its query by an id", got=repr(record)[:80], where=where, hint=hint)
+            raise _error("a response must name its query by an id", record, where, hint)
         outer = response["hits"] if "hits" in response else response["root"]
         hits = outer.get("hits" if "hits" in response else "children", []) if isinstance(outer, Mapping) else None
         if not isinstance(hits, list) or not all(isinstance(hit, Mapping) for hit in hits):
-            what = "hits must be a list at hits.hits, or at root.children of Vespa"
-            raise check.error(what, got=repr(outer)[:80], where=where, hint="pass responses as the engine returns them")
+            raise _error("hits must be a list at hits.hits, or at root.children of Vespa", outer, where)
         if "hits" not in response and outer.get("errors"):
-            what, hint = "Vespa reports an error, so that hits may be missing", "log this search anew, or leave it out"
-            raise check.error(what, got=repr(outer["errors"])[:80], where=where, hint=hint)
+            hint = "log this search anew, or leave it out"
+            raise _error("Vespa reports an error, so that hits may be missing", outer["errors"], where, hint)
         yield from ((where, query, hit) for hit in hits)
 
 
@@ -200,8 +199,7 @@ def _fields(hit: Json, name: str, where: str) -> Json:
     """Return an object of a hit by its name, empty where there is none."""
     value = hit.get(name, {})
     if not isinstance(value, Mapping):
-        what, hint = f"{name} of a hit must be an object", "pass responses as the engine returns them"
-        raise check.error(what, got=repr(value)[:80], where=where, hint=hint)
+        raise _error(f"{name} of a hit must be an object", value, where)
     return dict(value)
 
 
@@ -216,8 +214,7 @@ def _document(hit: Json, document: str | None, where: str) -> tuple[str | int, s
         full = full[0]
     name = _VESPA_ID.sub("", str(full)) if of_vespa else str(full)
     if not _is_id(full) or not name:
-        hint = f"`set document=…` to the field that holds it: {', '.join(fields)}"
-        raise check.error("a hit has no id", got=repr(hit)[:80], where=where, hint=hint)
+        raise _error("a hit has no id", hit, where, f"`set document=…` to the field that holds it: {', '.join(fields)}")
     return full, name  # type: ignore[return-value]
 
 
@@ -232,11 +229,11 @@ def _features(hit: Json, log: str | None, where: str) -> dict[str, Any]:
         pairs = [(name, value) for part in parts for name, value in part.items() if name != _NO_FEATURE]
     if not pairs:
         hint = "log with ext.ltr_log of the plugin, or match-features of Vespa's rank profile"
-        raise check.error("a hit has no logged features", got=repr(hit)[:80], where=where, hint=hint)
+        raise _error("a hit has no logged features", hit, where, hint)
     features: dict[str, Any] = {}
     for name, value in pairs:
         if not isinstance(name, str) or not check.is_id_text(name):
-            raise check.error("a logged feature must have a name", got=repr(name)[:80], where=where)
+            raise _error("a logged feature must have a name", name, where, "")
         number = _number(value)
         if number is None:
             what, hint = "logged features must be numbers", "leave tensors and text out of what is logged"
@@ -251,9 +248,8 @@ def _of_plugin(logged: Any, log: str | None, where: str) -> list[tuple[Any, Any]
     """Return names and values of an entry of the plugin's log."""
     if isinstance(logged, list) and len(logged) == 1:
         logged = logged[0]
-    what, hint = "_ltrlog of a hit must have entries by name", "pass responses as the engine returns them"
     if not isinstance(logged, Mapping):
-        raise check.error(what, got=repr(logged)[:80], where=where, hint=hint)
+        raise _error("_ltrlog of a hit must have entries by name", logged, where)
     if log is None and len(logged) > 1:
         what, hint = "the log of a hit has several entries", "`set log=…` to one of them"
         raise check.error(what, got=", ".join(map(str, logged)), where=where, hint=hint)
@@ -262,8 +258,7 @@ def _of_plugin(logged: Any, log: str | None, where: str) -> list[tuple[Any, Any]
     if isinstance(entry, Mapping):
         return list(entry.items())
     if not isinstance(entry, list) or not all(isinstance(one, Mapping) and "name" in one for one in entry):
-        what = "an entry of _ltrlog must list names and values"
-        raise check.error(what, got=repr(entry)[:80], where=where, hint=hint)
+        raise _error("an entry of _ltrlog must list names and values", entry, where)
     return [(one["name"], one.get("value")) for one in entry]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Array, Floats, Ids, comparable, row_blocks
+from rankwise.base.arrays import Array, Floats, Ids, row_blocks
 from rankwise.base.sparse import dense, is_sparse
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.disk.mapped import DiskDataset
@@ -63,17 +63,14 @@ def warn_features(names: Sequence[str], hint: str, data: RankingDataset | None =
 
     ``hint`` says how to leave features out, with ``{}`` for the list of their names.
     """
-    named = suspects(names)
-    if named:
-        what = f"features whose names suggest the answer, or how documents were displayed: {', '.join(named)}"
-        named_hint = hint.format([f"!{name}" for name in named])
-        check.warn(what, hint=named_hint, stacklevel=2)
-    if data is not None and data.feature_names is not None:
-        for name in [data.feature_names[column] for column in copies(data)]:
-            if name not in names:
-                continue
-            what = f"the feature {name} is the label in other words, in all {data.n_docs:,} documents"
-            check.warn(what, hint=hint.format([f"!{name}"]), stacklevel=2)
+    copied = [] if data is None or data.feature_names is None else [data.feature_names[one] for one in copies(data)]
+    for what, columns in (
+        ("features whose names suggest the answer, or how documents were displayed", suspects(names)),
+        ("features with one value for each label", [name for name in copied if name in names]),
+    ):
+        if columns:
+            excluded = [f"!{name}" for name in columns]
+            check.warn(f"{what}: {', '.join(columns)}", hint=hint.format(excluded), stacklevel=2)
 
 
 _hashed: "WeakKeyDictionary[RankingDataset, NDArray[np.uint64]]" = WeakKeyDictionary()
@@ -108,46 +105,6 @@ def unless_numbers(ids: Ids | None) -> Ids | None:
     if ids is None or (ids.dtype.kind in "iu" and ids.size and np.array_equal(ids - min(ids[0], 1), range(ids.size))):
         return None
     return ids
-
-
-def shared(seen: Sequence[Queries], held_out: Queries) -> list[NDArray[np.bool_] | None]:
-    """Return which held-out queries were seen, by their ids and by their contents; None where that is unknown."""
-    found: list[NDArray[np.bool_] | None] = []
-    for values, *others in zip(held_out, *seen, strict=True):
-        present = [one for one in others if one is not None]
-        if values is None or len(present) < len(others) or not present:
-            found.append(None)
-            continue
-        mine, *theirs = comparable(values, *present)
-        found.append(np.isin(mine, np.concatenate(theirs)))
-    by_id, by_contents = found
-    return [by_id, None if by_contents is None else by_contents & (held_out.contents != 0)]
-
-
-def warn_shared(seen: Iterable[Queries], held_out: Queries, part: str, what: str = "features") -> None:
-    """Warn of queries of a held-out ``part`` that were ``seen`` in training.
-
-    Two queries are the same if they have the same id or the same contents, which are called ``what`` in the warning.
-    """
-    by_id, by_contents = shared(list(seen), held_out)
-    if by_id is None and by_contents is None:
-        return
-    same_id = np.zeros_like(by_contents) if by_id is None else by_id
-    alike = np.zeros_like(same_id) if by_contents is None else by_contents
-    queries = f"of {same_id.size:,} queries of the {part} data"
-    sentences = []
-    if same_id.any():
-        sentences.append(f"{same_id.sum():,} {queries} have ids of training queries")
-        if by_contents is not None:
-            both = int((same_id & alike).sum())
-            some = {0: "none", int(same_id.sum()): "all"}.get(both, f"{both:,}")
-            sentences.append(f"{some} of these with the same {what}")
-    if with_other_ids := int((alike & ~same_id).sum()):
-        other = " with other ids" if by_id is not None else ""
-        sentences.append(f"{with_other_ids:,} {queries} have the {what} of training queries{other}")
-    if sentences:
-        hint = "leave them out of one of the two, for what is measured on them says little about new queries"
-        check.warn(", ".join(sentences), hint=hint, stacklevel=2)
 
 
 def trained_hashes(data: RankingDataset) -> NDArray[np.uint64] | None:
@@ -189,12 +146,6 @@ def seen(trained: NDArray[np.uint64] | None, queries: RankingDataset | ArrayLike
     """
     hashes = Queries.of(queries).contents if isinstance(queries, RankingDataset) else key_hashes(queries)
     return None if trained is None or hashes is None else np.isin(hashes, trained) & (hashes != 0)
-
-
-def compare_parts(seen: Iterable[RankingDataset | None], held_out: RankingDataset, part: str) -> None:
-    """Warn of queries that a part shares with training data, whose features are in the same order."""
-    if not CHECKED.get():
-        warn_shared((Queries.of(data) for data in seen if data is not None), Queries.of(held_out), part)
 
 
 @contextlib.contextmanager

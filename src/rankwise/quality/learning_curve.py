@@ -14,8 +14,9 @@ from rankwise.base.arrays import Array
 from rankwise.base.progress import bar
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import split
-from rankwise.model_selection.cross_validate import checked_ranker, trained
+from rankwise.model_selection.cross_validate import Trainings, checked_ranker
 from rankwise.quality import leakage
+from rankwise.quality.parts import warn_shared
 from rankwise.statistics.figures.drawing import BLUE, GREY, canvas
 from rankwise.statistics.result import Result
 
@@ -138,7 +139,7 @@ def learning_curve(
     for purpose, count, least in counts:
         if count < least:
             raise check.error(f"a learning curve needs at least {least} queries {purpose}", got=count)
-    leakage.compare_parts((train, valid), test, "test")
+    warn_shared(train=train, valid=valid, test=test)
     plan, stream = [np.arange(train.n_queries)], train.stream(seed)
     for draw in range(draws):
         order = np.argsort(stream.child("learning_curve", draw).per_query(train.n_queries)[:, 0])
@@ -146,8 +147,9 @@ def learning_curve(
         plan += [np.sort(part) for n in _PARTS[:-1] for part in np.split(order, cuts[:: _PARTS[0] // n][1:-1])]
     columns = []
     with bar(progress, len(plan), "models") as update, leakage.checked():
+        trainings = Trainings("model", len(plan), update)
         for number, queries in enumerate(plan, 1):
-            model = trained(ranker, train.take(queries), valid, number, update, len(plan), resume=False, what="model")
+            model = trainings.model(number, ranker, train.take(queries), valid)
             scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
             columns.append(measure.of(scores, test))
     weights = weights / weights.sum()

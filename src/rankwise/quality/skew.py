@@ -8,7 +8,7 @@ import polars as pl
 
 from rankwise import check, moved
 from rankwise.base import tables
-from rankwise.base.arrays import Array, Json, Offsets, comparable, index_of, rows_of
+from rankwise.base.arrays import Array, Json, Offsets, index_of, rows_of
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import Option, Within
 from rankwise.data.dataset import RankingDataset
@@ -17,7 +17,8 @@ from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import weighted_mean
 from rankwise.models.schema import ModelInput, Schema
-from rankwise.quality.doctor.features import sample
+from rankwise.quality.features import sample
+from rankwise.quality.findings import document_keys
 from rankwise.rankers import fit_arguments
 from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST, interval_of_mean
@@ -244,22 +245,19 @@ def _losses(
 
 def _matches(train: RankingDataset, served: RankingDataset) -> Offsets:
     """Return the row of each training document in the served data, by ids; −1 where they do not have it."""
-    both = train, served
-    if any(data.query_ids is None or data.document_ids is None for data in both):
+    keys = document_keys(train, served)
+    if keys is None or train.query_ids is None or served.query_ids is None:
         what, hint = "documents are matched by the ids of queries and documents", "`set query_ids=…, document_ids=…`"
         raise check.error(what, got="data without ids", hint=hint)
-    ids = [comparable(*(data.qids() for data in both)), comparable(*(np.asarray(data.document_ids) for data in both))]
-    queries, documents = (np.unique(np.concatenate(pair), return_inverse=True)[1] for pair in ids)
-    keys = queries * (documents.max() + 1) + documents
-    _, first, same = np.unique(keys[train.n_docs :], return_index=True, return_inverse=True)
+    _, first, same = np.unique(keys[1], return_index=True, return_inverse=True)
     earlier = served.features[first[same]]
     differs = ((served.features != earlier) & ~(np.isnan(served.features) & np.isnan(earlier))).any(axis=1)
     if differs.any():
         row = int(np.argmax(differs))
         where = check.query_of_row(row, served.offsets, served.query_ids)
         what, hint = "a document was served twice with different features", "give each search a query id of its own"
-        raise check.error(what, got=f"document {ids[1][1][row]}", where=where, hint=hint)
-    place = index_of(keys[: train.n_docs], keys[train.n_docs :])
+        raise check.error(what, got=f"document {np.asarray(served.document_ids)[row]}", where=where, hint=hint)
+    place = index_of(*keys)
     if (place < 0).all():
         hint = "check that both spell their ids alike; without a model nothing is matched"
         raise check.error("training and served data have no document in common", got=repr(served), hint=hint)

@@ -5,8 +5,8 @@ from rankwise.rankers.ensembles.members import Members as Members
 from rankwise.rankers.expressions import RankerExpression as RankerExpression
 from rankwise.rankers.expressions import objective_expression as objective_expression
 from rankwise.rankers.fit_arguments import document_columns as document_columns
-from rankwise.rankers.nets.batches import Batching as Batching
-from rankwise.rankers.nets.batches import BatchPart as BatchPart
+from rankwise.rankers.nets.inputs import Batching as Batching
+from rankwise.rankers.nets.inputs import BatchPart as BatchPart
 from rankwise.rankers.nets.learner import TRAINING as TRAINING
 from rankwise.rankers.nets.learner import NetLearner as NetLearner
 from rankwise.rankers.nets.processes import Processes as Processes

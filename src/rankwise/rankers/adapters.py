@@ -1,6 +1,5 @@
 """Objectives and metrics as callables, for those who keep their own training loop."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base.arrays import Array, Floats, offsets_of
 from rankwise.base.stream import Stream
-from rankwise.metrics import Metric, MetricLike
+from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
@@ -25,16 +24,18 @@ if TYPE_CHECKING:
 class Rounds:
     """An objective that counts the rounds in which a library calls it, and is prepared once for the same labels."""
 
+    device: str | None = None
+    """The device, by torch's name, on which derivatives are computed."""
+
     def __init__(
         self,
         objective: ObjectiveLike,
-        seed: int,
-        query_ids: ArrayLike | None,
-        start_round: int,
-        documents: Mapping[str, ArrayLike],
-        device: str | None = None,
+        seed: int = 0,
+        query_ids: ArrayLike | None = None,
+        start_round: int = 0,
+        **documents: ArrayLike,
     ) -> None:
-        self.objective, self.documents, self.device = find_objective(objective), documents, device
+        self.objective, self.documents = find_objective(objective), documents
         self.round = check.integer("start_round", start_round, least=0)
         self.stream = Stream(seed, query_ids=query_ids)
         self._columns: tuple[Any, ...] | None = None
@@ -69,14 +70,8 @@ class QueryArrays(NamedTuple):
     weights: Array | None
 
 
-def lightgbm_objective(
-    objective: ObjectiveLike,
-    seed: int = 0,
-    query_ids: ArrayLike | None = None,
-    start_round: int = 0,
-    **documents: ArrayLike,
-) -> "LightGBMObjective":
-    """Return an objective for ``lgb.train(params={"objective": …})`` and ``lgb.LGBMRanker(objective=…)``.
+class lightgbm_objective(Rounds):  # noqa: N801 (it is called as a function)
+    """An objective for ``lgb.train(params={"objective": …})`` and ``lgb.LGBMRanker(objective=…)``.
 
     ``DaskLGBMRanker`` takes it too, but each worker then counts queries from 0, so that workers share their draws:
     ``rw.cluster.dask.fit`` keys them by id. The data set needs its ``group``. Weights of documents are honoured if they
@@ -98,14 +93,6 @@ def lightgbm_objective(
     >>> ranker.fit(data.features, data.labels, group=data.sizes).n_estimators_
     3
     """
-    return LightGBMObjective(objective, seed, query_ids, start_round, documents)
-
-
-class LightGBMObjective(Rounds):
-    """Called as ``f(scores, data)`` by ``lgb.train``, and as ``f(labels, scores, weights, sizes)`` by estimators.
-
-    Estimators count the parameters of a callable to find out which it takes: four.
-    """
 
     def __call__(
         self, first: object, second: object, weight: ArrayLike | None = None, group: ArrayLike | None = None
@@ -114,8 +101,24 @@ class LightGBMObjective(Rounds):
         return self.derivatives(_lightgbm_lists(first, second, weight, group))
 
 
-def lightgbm_metric(metric: MetricLike) -> "LightGBMMetric":
-    """Return a metric for ``lgb.train(feval=…)`` and ``lgb.LGBMRanker.fit(eval_metric=…)``.
+class NamedMetric:
+    """A metric as libraries show it."""
+
+    def __init__(self, metric: MetricLike) -> None:
+        self.metric = find_metric(metric)
+        for name in self.metric.reads:
+            if name != "labels":
+                what, hint = "libraries hand a metric scores and labels", "train a ranker of rankwise with metrics=…"
+                raise check.error(what, got=f"{self.metric}, which reads {name}", hint=hint)
+        self.__name__ = str(self.metric)
+
+    def mean(self, lists: QueryArrays) -> float:
+        """Return the mean over queries, by their weights."""
+        return mean(self.metric, self.metric(lists.scores, lists.labels, lists.offsets), lists.weights)
+
+
+class lightgbm_metric(NamedMetric):  # noqa: N801
+    """A metric for ``lgb.train(feval=…)`` and ``lgb.LGBMRanker.fit(eval_metric=…)``.
 
     It is the mean over the queries that the metric scores. ``metric`` is an expression, a metric, or a function of
     one's own (see :class:`Metric`).
@@ -123,26 +126,6 @@ def lightgbm_metric(metric: MetricLike) -> "LightGBMMetric":
     >>> lightgbm_metric("ndcg@10").__name__
     'ndcg@10'
     """
-    return LightGBMMetric(find_metric(metric))
-
-
-class NamedMetric:
-    """A metric as libraries show it."""
-
-    def __init__(self, metric: Metric) -> None:
-        for name in metric.reads:
-            if name != "labels":
-                what, hint = "libraries hand a metric scores and labels", "train a ranker of rankwise with metrics=…"
-                raise check.error(what, got=f"{metric}, which reads {name}", hint=hint)
-        self.metric, self.__name__ = metric, str(metric)
-
-    def mean(self, lists: QueryArrays) -> float:
-        """Return the mean over queries, by their weights."""
-        return mean(self.metric, self.metric(lists.scores, lists.labels, lists.offsets), lists.weights)
-
-
-class LightGBMMetric(NamedMetric):
-    """Called by ``lgb.train`` and by estimators, as :class:`LightGBMObjective` is."""
 
     def __call__(
         self, first: object, second: object, weight: ArrayLike | None = None, group: ArrayLike | None = None
@@ -151,17 +134,8 @@ class LightGBMMetric(NamedMetric):
         return self.__name__, self.mean(_lightgbm_lists(first, second, weight, group)), True
 
 
-def xgboost_objective(
-    objective: ObjectiveLike,
-    seed: int = 0,
-    query_ids: ArrayLike | None = None,
-    start_round: int = 0,
-    *,
-    relative: bool = True,
-    device: str | None = None,
-    **documents: ArrayLike,
-) -> "XGBoostObjective":
-    """Return an objective for ``xgb.train(obj=…)``, ``xgboost.dask.train(obj=…)`` and ``SparkXGBRanker(obj=…)``.
+class xgboost_objective(Rounds):  # noqa: N801
+    """An objective for ``xgb.train(obj=…)``, ``xgboost.dask.train(obj=…)`` and ``SparkXGBRanker(obj=…)``.
 
     The matrix needs its ``group`` or ``qid``; its weights, one for each query, are honoured. Set
     ``disable_default_eval_metric`` to 1: XGBoost's default metric, rmse, cannot do with weights of queries. The
@@ -190,15 +164,20 @@ def xgboost_objective(
     >>> xgb.train(params, own, num_boost_round=3, obj=rw.objectives.xgboost_objective("xendcg")).num_boosted_rounds()
     3
     """
-    return XGBoostObjective(objective, seed, query_ids, start_round, documents, device, relative=relative)
 
-
-class XGBoostObjective(Rounds):
-    """Called as ``f(scores, data)`` by ``xgb.train``."""
-
-    def __init__(self, *arguments: Any, relative: bool) -> None:
-        super().__init__(*arguments)
-        self.relative, self.unnamed = relative, self.stream.query_ids is None
+    def __init__(
+        self,
+        objective: ObjectiveLike,
+        seed: int = 0,
+        query_ids: ArrayLike | None = None,
+        start_round: int = 0,
+        *,
+        relative: bool = True,
+        device: str | None = None,
+        **documents: ArrayLike,
+    ) -> None:
+        super().__init__(objective, seed, query_ids, start_round, **documents)
+        self.relative, self.device, self.unnamed = relative, device, self.stream.query_ids is None
 
     def _prepare(self, *columns: Any) -> None:
         prepared_before = self._columns
@@ -210,41 +189,30 @@ class XGBoostObjective(Rounds):
 
     def __call__(self, scores: Floats, data: Any) -> tuple[Any, Any]:
         """Return numerator and Hessian, of average documents or as they are; tensors if they were made on a device."""
-        if not hasattr(data, "get_uint_info"):
-            raise check.error(
-                "XGBoost's estimators tell an objective nothing about queries",
-                hint="pass it to xgb.train(obj=…), or train a rw.XGBoostRanker, which is an estimator too",
-            )
-        numerator, hessian = self.derivatives(_xgboost_lists(scores, data))
+        what = "XGBoost's estimators tell an objective nothing about queries"
+        hint = "pass it to xgb.train(obj=…), or train a rw.XGBoostRanker, which is an estimator too"
+        numerator, hessian = self.derivatives(_xgboost_lists(scores, data, what, hint))
         if not self.relative:
             return numerator, hessian
         average = average_hessian(hessian) or 1.0
         return numerator / average, hessian / average
 
 
-def xgboost_metric(metric: MetricLike) -> "XGBoostMetric":
-    """Return a metric for ``xgb.train(custom_metric=…)``: its mean over the queries that it scores.
+class xgboost_metric(NamedMetric):  # noqa: N801
+    """A metric for ``xgb.train(custom_metric=…)``: its mean over the queries that it scores.
 
     ``metric`` is an expression, a metric, or a function of one's own (see :class:`Metric`).
 
     >>> xgboost_metric("ndcg@10").__name__
     'ndcg@10'
     """
-    return XGBoostMetric(find_metric(metric))
-
-
-class XGBoostMetric(NamedMetric):
-    """Called as ``f(scores, data)`` by ``xgb.train``."""
 
     def __call__(self, scores: Floats, data: Any) -> tuple[str, float]:
         """Return the name and the mean."""
-        if not hasattr(data, "get_uint_info"):
-            raise check.error(
-                "XGBoost's estimators hand a metric one list at a time, weigh lists by their length and count those of "
-                "one document as 1",
-                hint="pass it to xgb.train(custom_metric=…), or train a rw.XGBoostRanker with metrics=…",
-            )
-        return self.__name__, self.mean(_xgboost_lists(scores, data))
+        what = "XGBoost's estimators hand a metric one list at a time, weigh lists by their length and count those of "
+        what += "one document as 1"
+        hint = "pass it to xgb.train(custom_metric=…), or train a rw.XGBoostRanker with metrics=…"
+        return self.__name__, self.mean(_xgboost_lists(scores, data, what, hint))
 
 
 def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> QueryArrays:
@@ -259,8 +227,10 @@ def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> QueryAr
     return QueryArrays(scores, labels, offsets, None if weight is None else query_weights(weight, offsets))
 
 
-def _xgboost_lists(scores: Floats, data: Any) -> QueryArrays:
-    """Read scores and a DMatrix, which has no weights or one for each query."""
+def _xgboost_lists(scores: Floats, data: Any, what: str, hint: str) -> QueryArrays:
+    """Read scores and a DMatrix, which has no weights or one for each query; of estimators, an error says ``what``."""
+    if not hasattr(data, "get_uint_info"):
+        raise check.error(what, hint=hint)
     offsets = np.asarray(data.get_uint_info("group_ptr"), np.int64)
     if not offsets.size:
         hint = "pass qid=, an id for each document, or group=, the number of documents of each query"

@@ -9,25 +9,25 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base.arrays import Array, Column, Ids, Keywords, group_rows, part_of
 from rankwise.data.columns import column_of
+from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.models.schema import ModelInput, Schema, frame, is_frame, lists_of
 from rankwise.objectives.base import Objective
 from rankwise.quality import leakage
-from rankwise.quality.doctor.features import warn_of_training_data
+from rankwise.quality.features import warn_of_training_data
+from rankwise.quality.parts import warn_shared
 from rankwise.rankers.sklearn import reject
 
-Validation = ModelInput | tuple[ModelInput, ArrayLike, ArrayLike] | None
+ValidationInput = ModelInput | tuple[ModelInput, ArrayLike, ArrayLike] | None
 """Validation data: a data set, a table with labels and query ids, or (X, y, qid)."""
 
 
 Labels = ArrayLike | RankingDataset | None
 """The second argument of ``fit``: labels, or validation data."""
-Parts = tuple[RankingDataset, RankingDataset | None]
-"""Training and validation data."""
 
 
-class EvalSet(TypedDict, total=False):
+class EvalSetArguments(TypedDict, total=False):
     """Validation data as LightGBM and XGBoost name them: lists of one data set, and of its group sizes or query ids."""
 
     eval_set: Sequence[tuple[ModelInput, ArrayLike] | RankingDataset] | None
@@ -89,7 +89,11 @@ def dataset(
     offsets = check.runs(ids) if ids is not None else check.sizes(np.asarray(group), count)
     columns |= {} if ids is None else {"query_ids": ids[offsets[:-1]], "rows": order}
     if sample_weight is not None:
-        columns |= _weights(sample_weight, offsets, columns.get("query_ids"), training=training)
+        weights = check.document_values("sample weights", sample_weight, offsets, columns.get("query_ids"), least=0.0)
+        if training and (weights != np.repeat(weights[offsets[:-1]], np.diff(offsets))).any():
+            columns["document_weights"] = weights
+        else:
+            columns["weights"] = query_weights(weights, offsets, columns.get("query_ids"))
     matrix = matrix if order is None else matrix[order]
     built = RankingDataset(matrix, np.asarray(labels), offsets, **columns)
     if training and built.feature_names is not None:
@@ -102,20 +106,20 @@ def parts(
     data: ModelInput,
     labels: Labels,
     *,
-    valid: Validation,
-    older: Schema | None = None,
+    valid: ValidationInput,
     qid: ArrayLike | None = None,
     group: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-    extend: bool = False,
+    older: Schema | None = None,
+    pool: bool = False,
     exponential: Collection[str | None] = (None,),
-) -> Parts:
+) -> tuple[RankingDataset, RankingDataset | None]:
     """Return training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
 
     The columns of the validation data come in the order of the training data's, and these in that of the ``older``
-    model that is continued, with its categories first. Categories that only validation data have are missing values,
-    or with ``extend`` come after those of the training data. ``exponential`` names the labels that count by 2^y in
-    training.
+    model that is continued, with its categories first. Categories that only validation data have are missing values.
+    With ``pool`` they come after those of the training data, and all queries are both training and validation data.
+    ``exponential`` names the labels that count by 2^y in training.
     """
     if isinstance(data, RankingDataset) and labels is not None:
         if valid is not None:
@@ -130,11 +134,25 @@ def parts(
         train = older.align(train, extend=True)
     warn_of_training_data(train, exponential)
     if valid is None:
-        return train, None
+        return train, train if pool else None
     part: Any = validation(valid) if isinstance(valid, tuple) else valid
-    held_out = aligned(part, train, extend=extend)
-    leakage.compare_parts([train], held_out, "validation")
+    held_out = aligned(part, train, extend=pool)
+    warn_shared(train=train, valid=held_out)
+    if pool:
+        train = held_out = _pooled(train, held_out)
     return train, held_out
+
+
+def _pooled(train: RankingDataset, held_out: RankingDataset) -> RankingDataset:
+    """Return all queries, those of the training data first."""
+    if train.query_ids is not None and held_out.query_ids is not None:
+        common = np.intersect1d(train.query_ids, held_out.query_ids)
+        if common.size:
+            what = "a bag pools training and validation queries, and these have ids in common"
+            hint = "leave queries of the training data out of valid, or give its queries ids of their own"
+            raise check.error(what, got=f"{common[0]!s} in both", hint=hint)
+    with check.naming("training data (number 1) and validation data (number 2)"):
+        return concatenate([train, held_out])
 
 
 def aligned(data: ModelInput, train: RankingDataset, *, extend: bool = False) -> RankingDataset:
@@ -153,7 +171,7 @@ def reject_start(data: RankingDataset, ranker: object) -> None:
         raise check.error(f"a {type(ranker).__name__} cannot start from init_scores", hint=hint)
 
 
-def validation(valid: Validation) -> RankingDataset | None:
+def validation(valid: ValidationInput) -> RankingDataset | None:
     """Return the validation data from a data set, or a tuple (X, y, qid)."""
     if isinstance(valid, tuple):
         if len(valid) != 3:
@@ -162,7 +180,7 @@ def validation(valid: Validation) -> RankingDataset | None:
     return None if valid is None else dataset(valid)
 
 
-def with_eval_set(valid: Validation, ranker: object, others: EvalSet) -> Validation:
+def with_eval_set(valid: ValidationInput, ranker: object, others: EvalSetArguments) -> ValidationInput:
     """Return the validation data of ``fit``: ``valid``, or the one data set of LightGBM's and XGBoost's arguments.
 
     Other arguments are an error.
@@ -170,7 +188,9 @@ def with_eval_set(valid: Validation, ranker: object, others: EvalSet) -> Validat
     >>> with_eval_set(None, None, {"eval_set": [([[1.0], [2.0], [3.0]], [0, 1, 2])], "eval_group": [[2, 1]]})
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
     """
-    reject(ranker, "fit", {name: value for name, value in others.items() if name not in EvalSet.__annotations__})
+    reject(
+        ranker, "fit", {name: value for name, value in others.items() if name not in EvalSetArguments.__annotations__}
+    )
     lists = {name: value for name, value in others.items() if value is not None}
     if not lists:
         return valid
@@ -205,14 +225,6 @@ def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | 
             "for training",
         )
     return weights
-
-
-def _weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None, *, training: bool) -> Keywords:
-    """Return weights from scikit-learn's, one for each document: of queries if they are the same within each."""
-    column = check.document_values("sample weights", rows, offsets, query_ids, least=0.0)
-    if training and (column != np.repeat(column[offsets[:-1]], np.diff(offsets))).any():
-        return {"document_weights": column}
-    return {"weights": query_weights(column, offsets, query_ids)}
 
 
 def mean(metric: Metric, values: Array, weights: Array | None) -> float:

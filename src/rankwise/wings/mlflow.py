@@ -102,7 +102,7 @@ def requirement(ranker: Ranker) -> str:
 
     >>> from rankwise import XGBoostRanker, bagged, synthetic
     >>> requirement(bagged(XGBoostRanker(rounds=1, threads=1), folds=2).fit(synthetic(n_queries=9, seed=1)))
-    'rankwise[xgboost]==0.1.0'
+    'rankwise[xgboost]==0.2.0'
     """
     names = [name for name in _rankers(ranker.description()) if name in table.RANKERS]
     extras = ",".join(sorted({extra for name in names if (extra := table.ranker_class(name).extra)}))

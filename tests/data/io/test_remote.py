@@ -12,7 +12,7 @@ import pytest
 
 import rankwise as rw
 from rankwise import check
-from rankwise.data.io import remote
+from rankwise.data.io import download, remote_files
 from rankwise.wings.cluster import partitions
 from rankwise.wings.cluster import row_plan as rows_of_workers
 from tests.data.serving import scripted, serving
@@ -177,7 +177,7 @@ def test_every_reader_reads_from_a_store(store, data, parquet, tmp_path):
     for read in (rw.read_parquet, rw.read_data, rw.open_data):
         for url in ("memory://folder", "memory://folder/"):
             same(rw.RankingDataset(**vars(read(url))), data)
-    assert remote.parquet_urls("memory://folder") == ["memory:///folder/0.parquet", "memory:///folder/1.parquet"]
+    assert remote_files.parquet_urls("memory://folder") == ["memory:///folder/0.parquet", "memory:///folder/1.parquet"]
     store.pipe("/folder/1.parquet", parquet)
     store.rm("/folder/0.parquet")
     same(rw.read_parquet("memory://folder"), data)
@@ -194,7 +194,7 @@ LARGE = b"".join(number.to_bytes(4, "big") for number in range(20_000))
 def test_a_store_that_breaks_off(store, monkeypatch, most, every, calls):
     """Blocks that arrived are kept; those that are too large for the link get smaller."""
     store.pipe("/rows.bin", LARGE)
-    monkeypatch.setattr(remote, "_BLOCKS", (65_536 if most else 8192, 4096))
+    monkeypatch.setattr(remote_files, "_BLOCKS", (65_536 if most else 8192, 4096))
     whole, asked = type(store).cat_file, []
     arrived: list[int] = []
 
@@ -209,10 +209,10 @@ def test_a_store_that_breaks_off(store, monkeypatch, most, every, calls):
     monkeypatch.setattr(type(store), "cat_file", breaking)
     if calls is None:
         with refusal(ConnectionError, what="cannot download memory://rows.bin: the connection is gone"):
-            remote.fetch("memory://rows.bin")
+            download.fetch("memory://rows.bin")
         assert asked == [0] * 5
     else:
-        assert remote.fetch("memory://rows.bin").read_bytes() == LARGE
+        assert download.fetch("memory://rows.bin").read_bytes() == LARGE
         assert len(asked) == calls
         assert asked == sorted(asked)
 
@@ -239,14 +239,14 @@ def test_a_store_that_reads_ahead(monkeypatch):
         def _open(self, path, mode="rb", block_size=None, **_):
             return File(self, path, mode, block_size or ahead)
 
-    monkeypatch.setattr(remote, "_store", lambda url: (Store(), url))
-    monkeypatch.setattr(remote, "_BLOCKS", (8192, 1024))
-    assert remote.fetch("breaking://rows.bin").read_bytes() == LARGE
+    monkeypatch.setattr(remote_files, "_store", lambda url: (Store(), url))
+    monkeypatch.setattr(remote_files, "_BLOCKS", (8192, 1024))
+    assert download.fetch("breaking://rows.bin").read_bytes() == LARGE
 
 
 def test_what_a_store_sent_is_kept_for_the_next_call(store, monkeypatch):
     store.pipe("/rows.bin", LARGE)
-    monkeypatch.setattr(remote, "_BLOCKS", (8192, 8192))
+    monkeypatch.setattr(remote_files, "_BLOCKS", (8192, 8192))
     whole, asked = type(store).cat_file, []
 
     def breaking(self, path, start, end):
@@ -257,8 +257,8 @@ def test_what_a_store_sent_is_kept_for_the_next_call(store, monkeypatch):
 
     monkeypatch.setattr(type(store), "cat_file", breaking)
     with refusal(ConnectionError, what="…the connection is gone", hint="try again, which resumes…"):
-        remote.fetch("memory://rows.bin")
-    assert remote.fetch("memory://rows.bin").read_bytes() == LARGE
+        download.fetch("memory://rows.bin")
+    assert download.fetch("memory://rows.bin").read_bytes() == LARGE
     assert asked[:6] == [0, 8192, 16384, 24576, 24576, 24576]
 
 
@@ -266,7 +266,7 @@ def test_what_a_store_sent_is_kept_for_the_next_call(store, monkeypatch):
 def test_a_store_whose_file_changes_meanwhile(store, monkeypatch, keys):
     """Its version tells; where it names none, what arrived before a break is not used."""
     store.pipe("/rows.bin", b"1" * 400)
-    monkeypatch.setattr(remote, "_BLOCKS", (100, 100))
+    monkeypatch.setattr(remote_files, "_BLOCKS", (100, 100))
     memory, whole, asked = type(store), type(store).cat_file, []
     info = memory.info
     monkeypatch.setattr(memory, "info", lambda self, path, **_: {key: info(self, path)[key] for key in keys})
@@ -279,7 +279,7 @@ def test_a_store_whose_file_changes_meanwhile(store, monkeypatch, keys):
         return whole(self, path, start, end)
 
     monkeypatch.setattr(memory, "cat_file", changing)
-    assert remote.fetch("memory://rows.bin").read_bytes() == b"2" * 400
+    assert download.fetch("memory://rows.bin").read_bytes() == b"2" * 400
 
 
 def test_what_is_missing_says_so(store, monkeypatch):
@@ -426,10 +426,10 @@ def test_what_comes_out_is_one_version_whole_or_an_error(answers, comes_out):
     with scripted(answers) as server:
         for _ in range(2):  # neither the first call nor what it leaves behind for the next
             if isinstance(comes_out, bytes):
-                assert remote.fetch(server.url).read_bytes() == comes_out
+                assert download.fetch(server.url).read_bytes() == comes_out
             else:
                 with pytest.raises((ConnectionError, ValueError), match=comes_out) as raised:
-                    remote.fetch(server.url)
+                    download.fetch(server.url)
                 assert "/rows.txt" in str(raised.value)
             answers[:-1] = []
     for wanted, unless in zip(server.asked, server.conditions, strict=True):

@@ -387,11 +387,11 @@ def test_averages_are_of_all_and_of_one_library(data, tmp_path):
     names = {entry.recipe for entry in model.leaderboard_.entries if entry.blend}
     assert names == {"average of 3 bags", "lightgbm average of 2 bags"}
     assert model.leaderboard_.chosen.recipe == "average of 3 bags"
-    refuses(lambda: rw.export(model, tmp_path / "model.txt", "ranklib"), hint='…AutoRanker(prefer="fast")…')
+    refuses(lambda: rw.export(model, tmp_path / "model.tl", "treelite"), hint='…AutoRanker(prefer="fast")…')
     fast = auto(recipes=mixed, prefer="fast").fit(data)
     assert plain(fast) != plain(model)
     assert fast.leaderboard_.chosen.recipe == "lightgbm average of 2 bags"
-    assert rw.export(fast, tmp_path / "model.txt", "ranklib").is_file()
+    assert rw.export(fast, tmp_path / "model.tl", "treelite").is_file()
 
 
 def test_the_average_is_that_of_blended(data, tmp_path):
@@ -421,7 +421,7 @@ def test_it_is_a_ranker(data, fitted, tmp_path):
     assert np.array_equal(loaded.predict(data), fitted.predict(data))
     assert np.array_equal(fitted.scorer()(data.features), fitted.predict(data))
     np.testing.assert_allclose(fitted.explain(data).sum(axis=1), fitted.predict(data), atol=1e-9)
-    assert rw.export(fitted, tmp_path / "model.txt", "ranklib").is_file()
+    assert rw.export(fitted, tmp_path / "model.tl", "treelite").is_file()
     assert rw.evaluate(fitted, data, "ndcg@10").mean["ndcg@10"] == fitted.score(data)
     assert fitted.out_of_fold_.mean["ndcg@10"] == fitted.leaderboard_.chosen.mean
     assert fitted.rank(data, cutoff=1)["rank"].max() == 1

@@ -8,7 +8,7 @@ import rankwise as rw
 from tests.objectives.device.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device
 
 from rankwise.base.device import order  # isort: skip
-from rankwise.objectives.plackett_luce.triton import listmle, race  # isort: skip
+from rankwise.objectives.plackett_luce.triton import draws, listmle  # isort: skip
 from rankwise.objectives.softmax.triton import cross_entropy  # isort: skip
 
 TINY = Lists([1, 2, 5])
@@ -33,7 +33,7 @@ def test_plrank_draws_the_rankings_of_the_cpu(sampler, draws):
 
 @pytest.mark.parametrize("batch", [1, 40])
 def test_plrank_in_batches_of_samples(batch, monkeypatch):
-    monkeypatch.setattr(race, "_SCRATCH", batch)
+    monkeypatch.setattr(draws, "_SCRATCH", batch)
     both(rw.objectives.PLRank(sampler="race", samples=4, cutoff=7, metric="rbp"), TINY)
 
 

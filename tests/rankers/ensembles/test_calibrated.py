@@ -319,7 +319,7 @@ def test_onnx_has_the_curve(method, model, fresh, tmp_path):
 
 
 def test_other_formats_and_segments_are_refused(model, fresh, tmp_path):
-    for form in ("treelite", "elasticsearch", "ranklib", "vespa", "solr"):
+    for form in ("treelite", "elasticsearch", "vespa", "solr"):
         with pytest.raises(ValueError, match=f"{form} has no place for the curve.*export model.ranker_"):
             rw.export(rw.calibrate(model, fresh), tmp_path / "model", form)
     with refusal(what="the curves of segments cannot be exported", got="segment='market'"):

@@ -6,8 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rankwise.models.nets.mlp import Perceptron  # noqa: E402
+from rankwise.models.nets.model import NetModel  # noqa: E402
 from rankwise.models.nets.presets import NetSettings  # noqa: E402
+from rankwise.models.schema import Schema  # noqa: E402
 from rankwise.rankers.nets.capture import CapturedNet, padded_rows  # noqa: E402
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -43,7 +44,7 @@ def test_batches_are_padded_by_less_than_an_eighth_to_few_sizes():
 @pytest.mark.parametrize("settings", NETS)
 def test_padding_has_no_part_in_scores_gradients_and_statistics(settings):
     torch.manual_seed(1)
-    net = Perceptron(5, settings).train()
+    net = NetModel(Schema(5), settings).train()
     other = copy.deepcopy(net)
     captured = CapturedNet(net)
     found = stepped(captured, captured.backward, net, batches(70, 9, 69))
@@ -53,7 +54,7 @@ def test_padding_has_no_part_in_scores_gradients_and_statistics(settings):
 
 
 def test_statistics_of_padded_batches_are_in_single_precision_whatever_the_net_is_in():
-    net = Perceptron(5, NETS[1]).train()
+    net = NetModel(Schema(5), NETS[1]).train()
     other = copy.deepcopy(net)
     with torch.autocast("cpu", torch.bfloat16):
         for batch in batches(70, 9):
@@ -67,7 +68,7 @@ def test_statistics_of_padded_batches_are_in_single_precision_whatever_the_net_i
 @pytest.mark.parametrize("settings", [*NETS, NetSettings(hidden=(8, 4), dropout=0.4, batch_norm="all")])
 def test_a_graph_computes_what_its_layers_compute_one_by_one(settings, monkeypatch):
     torch.manual_seed(1)
-    net = Perceptron(5, settings).cuda().train()
+    net = NetModel(Schema(5), settings).cuda().train()
     other, results = copy.deepcopy(net), []
     for which, graphs in ((net, 64), (other, 0)):
         monkeypatch.setattr("rankwise.rankers.nets.capture._GRAPHS", graphs)

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import rankwise as rw
-from rankwise.models.nets.mlp import optimizer
+from rankwise.models.nets.model import optimizer
 from rankwise.models.nets.presets import OPTIMIZERS, NetSettings
 from rankwise.models.nets.state import seed_torch
 from rankwise.models.nets.weights import Averages

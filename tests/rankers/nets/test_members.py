@@ -8,8 +8,9 @@ import torch
 from sklearn.base import clone
 
 import rankwise as rw
-from rankwise.models.nets.mlp import Perceptron
+from rankwise.models.nets.model import NetModel
 from rankwise.models.nets.presets import NetSettings
+from rankwise.models.schema import Schema
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import losses, same
 from tests.rankers.training.learners import learner_of
@@ -18,7 +19,7 @@ from tests.refusals import refusal, refuses
 
 def alone(net: Any, member: int, settings: NetSettings) -> Any:
     """A plain net with the effective weights of one member."""
-    plain: Any = Perceptron(12, settings)
+    plain: Any = NetModel(Schema(12), settings)
     plain.transform.load_state_dict(net.transform.state_dict())
     with torch.no_grad():
         for ours, theirs in zip(plain.body[:-1], net.body[:-1], strict=True):

@@ -22,7 +22,7 @@ from rankwise.model_selection import spaces
 from rankwise.models.nets import transforms
 from rankwise.models.nets.presets import DEFAULT, PRESETS, NetSettings
 from rankwise.models.nets.transforms import Transform
-from rankwise.rankers.nets.batches import Batching
+from rankwise.rankers.nets.inputs import Batching
 from tests.processes import HANG
 from tests.rankers.test_contract import same
 from tests.rankers.training.learners import learner_of

@@ -7,15 +7,16 @@ import torch
 from sklearn.base import clone
 
 import rankwise as rw
-from rankwise.models.nets.mlp import Perceptron
+from rankwise.models.nets.model import NetModel
 from rankwise.models.nets.presets import NetSettings
+from rankwise.models.schema import Schema
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
 from tests.refusals import refuses
 
 
 def test_noise_has_the_deviation_that_was_set_and_is_not_scored_with():
-    net: Any = Perceptron(1, NetSettings(hidden=(), transform="raw", feature_noise=0.3))
+    net: Any = NetModel(Schema(1), NetSettings(hidden=(), transform="raw", feature_noise=0.3))
     with torch.no_grad():
         net.body[0].weight.fill_(1.0)
         torch.manual_seed(1)

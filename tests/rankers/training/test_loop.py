@@ -45,11 +45,9 @@ class Counter(Learner[int]):
     def snapshot(self) -> int:
         return self.count
 
-    def restore(self, kept: int) -> None:
-        self.restored = kept
-
-    def model(self, rounds: int) -> Any:
-        return self.restored
+    def model(self, best: int, rounds: int) -> Any:
+        self.restored = best
+        return best
 
     def files(self, best: int) -> dict[str, bytes]:
         return {"best": bytes([best]), "last": bytes([self.count])}
@@ -81,7 +79,9 @@ def train(learner, state=None, best=None, checkpoint=None, reports=(), interrupt
         checkpoint=checkpoint,
         reports=reports,
     )
-    return loop.run(state or State(), best, interrupts or Interrupts())
+    state = state or State()
+    assert loop.run(state, best, interrupts or Interrupts()) == learner.restored
+    return state
 
 
 def test_rounds_are_counted_measured_and_the_best_is_restored():
@@ -101,7 +101,8 @@ def test_other_data_are_measured_beside_the_validation_data_and_stop_nothing():
     ]
     rule = Stopping(rounds=3, metrics=VALIDATION.names, patience=1)
     loop = Loop(learner=Counter([1, 0, 0]), stream=Stream(1), stopping=rule, measured=both)
-    state = loop.run(State(), None, Interrupts())
+    state = State()
+    loop.run(state, None, Interrupts())
     assert state.history == {"loss": [1, 1 / 2], "rr": [1, 0.5], "x gap": [1, 0]}
     assert state.best == 1
 

@@ -46,7 +46,7 @@ def test_files_that_are_no_models_are_refused(library, data):
     content = model.model_.content()
     for damaged in (b"", b"{", b"hello", content[: len(content) // 2]):
         with pytest.raises(ValueError, match="cannot read as an? .* model"):
-            model.library.forest.read(damaged)
+            model.library.forest.read(damaged, model.model_.schema)
 
 
 def test_contributions_add_up_and_importances_find_the_features(library, data):

@@ -13,6 +13,7 @@ import pytest
 import rankwise as rw
 from rankwise.models.forests import lightgbm as forests
 from rankwise.models.forests.library_errors import without_lines
+from rankwise.models.schema import Schema
 from tests.cli.running import run
 from tests.refusals import refusal, refuses
 
@@ -68,7 +69,8 @@ def test_what_lightgbm_refuses_is_said_once(settings, fields, capfd):
 
 def test_a_model_that_lightgbm_cannot_read_is_said_once(capfd):
     with refusal(what="cannot read as a LightGBM model"):
-        rw.LightGBMRanker.library.forest.read(b"tree\nversion=v4\nnum_class=1\n\nTree=0\nend of trees\n")
+        content = b"tree\nversion=v4\nnum_class=1\n\nTree=0\nend of trees\n"
+        rw.LightGBMRanker.library.forest.read(content, Schema(1))
     assert capfd.readouterr() == ("", "")
 
 

@@ -14,7 +14,7 @@ import pytest
 import rankwise as rw
 from rankwise.objectives.ragged import Derivatives
 from rankwise.rankers.training.loop import State
-from rankwise.rankers.training.progress import ProgressBar
+from rankwise.rankers.training.run import ProgressBar
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.trees.newton import newton
 from tests.rankers.test_contract import same

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from rankwise.statistics.evaluation import Evaluation
     from rankwise.statistics.result import Result
 
+_OURS = (
+    " Gains are 2^y − 1, ties are averaged; for trec_eval's numbers write its names, such as ndcg_cut_10 and map, or "
+    "add --conventions trec_eval."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
@@ -71,9 +76,12 @@ class Measuring:
     @cached_property
     def described_by(self) -> dict[str, list[str]]:
         """Library -> the metrics that follow its conventions, in full; of runs, and where the user names a library."""
-        from rankwise.metrics.convention_notes import by_convention
+        from rankwise.metrics.conventions import convention_of
 
-        return by_convention(self.metrics, self.conventions) if self.conventions or self.qrels else {}
+        described: dict[str, list[str]] = {}
+        for text, metric in self.metrics.items() if self.conventions or self.qrels else ():
+            described.setdefault(self.conventions or convention_of(text), []).append(str(metric))
+        return described
 
     @property
     def titles(self) -> list[str] | dict[str, str] | None:
@@ -88,9 +96,13 @@ class Measuring:
 
     def noted(self, table: Table) -> Table:
         """Add notes with the conventions that a table follows."""
-        from rankwise.metrics.convention_notes import in_words
+        from rankwise.metrics.conventions import OWN
 
-        notes = [in_words(*pair, chosen=self.conventions is not None) for pair in self.described_by.items()]
+        notes = [
+            f"Conventions of {library}: {', '.join(dict.fromkeys(expressions))}."
+            + (_OURS if library == OWN and self.conventions is None else "")
+            for library, expressions in self.described_by.items()
+        ]
         return replace(table, notes=(*table.notes, *notes))
 
     def described(self) -> Json:
@@ -139,19 +151,18 @@ def evaluate(
     running.free(output, outputs.TABLES)
     running.free(plot, outputs.PICTURES)
     running.free(per_query, outputs.FRAMES, beside=output)
-    if plot is not None and not calibration:
-        raise check.error("--plot draws the curve of --calibration", hint="add --calibration")
-    if calibration_label is not None and not calibration:
-        raise check.error("--calibration-label is of --calibration", hint="add --calibration")
+    for option, given in (("--plot draws the curve", plot), ("--calibration-label is", calibration_label)):
+        if given is not None and not calibration:
+            raise check.error(f"{option} of --calibration", hint="add --calibration")
     if measuring.judge is not None:
         measuring.reject({"--per-query": per_query, "--calibration": calibration})
         _judged(rankings, measuring, output, running, level=level)
         return
     evaluations = _evaluations(rankings, measuring, reading, running, level, exposure_cutoff)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | measuring.described()
-    first, *rest = zip(*(one.tables(titles=measuring.titles) for one in evaluations.values()), strict=True)
-    details = [stacked(dict(zip(evaluations, tables, strict=True))) for tables in rest]
-    tables = [measuring.noted(stacked(dict(zip(evaluations, first, strict=True)))), *details]
+    columns = zip(*(one.tables(titles=measuring.titles) for one in evaluations.values()), strict=True)
+    first, *details = (stacked(dict(zip(evaluations, column, strict=True))) for column in columns)
+    tables = [measuring.noted(first), *details]
     titles_of = ["", *(["Exposure by group", "Disparity"][: len(details)])]
     if calibration:
         reliabilities = {name: one.reliability(label=calibration_label) for name, one in evaluations.items()}

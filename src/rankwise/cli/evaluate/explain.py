@@ -74,13 +74,8 @@ def explain(
         with check.naming(data):
             why = rw.explain(ranker, lists, id_)
             shown = _shown(why, show, above, below)
-    table = shown.table(top)
-    if output is not None:
-        outputs.save(output, shown.to_dict(), [table], shown.to_frame(), force=running.force)
-    if plot is not None:
-        shown.plot(plot, top=top, force=running.force)
-    document = {"model": model, "data": check.shown(data), **shown.to_dict()}
-    running.show(document, (shown.title, table), wrote=(output, plot))
+    about = {"model": model, "data": check.shown(data)}
+    running.deliver(shown, output, plot, title=shown.title, about=about, top=top)
 
 
 def _read(data: str, reading: Reading, bar: Steps, tables: Keywords) -> "RankingDataset":

@@ -16,7 +16,7 @@ def export(
     *,
     output: Annotated[Path, "The file to write.", Option(short="-o", metavar="FILE")],
     format_: Annotated[
-        str, "The format: onnx, treelite, elasticsearch, ranklib, vespa or solr.", Option(short="-f", metavar="NAME")
+        str, "The format: onnx, treelite, elasticsearch, vespa or solr.", Option(short="-f", metavar="NAME")
     ],
     names: Annotated[
         Path | None, "The names of the features there, one per line in the order of training.",
@@ -33,9 +33,9 @@ def export(
     rankwise export model -o model.json --format vespa
     """
     running.free(output)
-    from rankwise.exports.export import FORMATS, write
+    from rankwise.exports.export import check_format, write
 
-    check.choice("format", format_, FORMATS)
+    check_format(format_)
     words = None
     if names is not None:
         with check.naming(names):

@@ -63,13 +63,9 @@ def train(
         hint = "add --ranker \"distilled('TEACHER', lightgbm)\""
         raise check.error("--unlabelled needs a teacher", got=f"--unlabelled {unlabelled}", hint=hint)
     inputs.readable(objective, settings.get("metrics", ()))
-    with running.steps(2) as bar:
-        bar.step(f"Reading {data}")
-        parts = reading.parts(data, valid) if dask is None else _held_out(data, valid, reading)
-    if parts[0] is not None:
-        outputs.features_of(parts[0])
-        if parts[1] is None:
-            _suggest_bag(model, ranker)
+    parts: Any = _held_out(data, valid, reading) if dask else running.training_data(reading, data, valid)
+    if parts[0] is not None and parts[1] is None:
+        _suggest_bag(model, ranker)
     if unlabelled is not None:
         model.unlabelled = replace(reading, fold=None).data(unlabelled, tables={"to_score": True})
     from rankwise.rankers import summary
@@ -135,7 +131,7 @@ def predict(
 def _held_out(data: str, valid: str | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
     from rankwise.data.io.reading import is_parquet, is_set, read_valid
-    from rankwise.data.io.remote import is_url
+    from rankwise.data.io.remote_files import is_url
 
     is_folder = is_url(data) and data.endswith("/")
     if is_set(data) or not (is_folder or is_parquet(Path(check.address(data)))):

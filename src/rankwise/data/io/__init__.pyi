@@ -1,5 +1,5 @@
-from rankwise.data.io.catalog.entry import CatalogEntry as CatalogEntry
 from rankwise.data.io.catalog.load import Parts as Parts
+from rankwise.data.io.catalog.sets import CatalogEntry as CatalogEntry
 from rankwise.data.io.disk.mapped import DiskDataset as DiskDataset
 from rankwise.data.io.file_formats import BYTE_ORDER_MARK as BYTE_ORDER_MARK
 from rankwise.data.io.file_formats import TABLES as TABLES
@@ -15,7 +15,6 @@ from rankwise.data.io.tables import Table as Table
 from rankwise.data.io.tables import marks as marks
 from rankwise.data.io.tables import parquet as parquet
 from rankwise.data.io.tables.csv import TextTable as TextTable
-from rankwise.data.io.tables.csv import header_of as header_of
 from rankwise.data.io.tables.csv import parse as parse
 from rankwise.data.io.tables.csv import read_table as read_table
 from rankwise.data.io.tables.features import category_lists as category_lists

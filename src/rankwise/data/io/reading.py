@@ -15,12 +15,12 @@ from rankwise.base.files import is_device
 from rankwise.data.columns import reading_arguments
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats
-from rankwise.data.io.catalog.entry import KEYS, CatalogEntry
-from rankwise.data.io.catalog.load import Parts, load_dataset, set_entry
+from rankwise.data.io.catalog.load import KEYS, Parts, load_dataset, set_entry
+from rankwise.data.io.catalog.sets import CatalogEntry
+from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import FORMATS, STANDARD_INPUT, TEXT, by_name, ending, is_known
 from rankwise.data.io.letor.reader import read_letor
 from rankwise.data.io.letor.writer import write_letor
-from rankwise.data.io.remote import accepts_urls
 from rankwise.data.io.tables import csv, parquet
 
 LETOR_OPTIONS = tuple(inspect.signature(read_letor).parameters)[1:]
@@ -32,10 +32,6 @@ _OF_SETS = ("folder", "download")
 def _is_names(value: object) -> bool:
     is_list = isinstance(value, Collection) and all(isinstance(word, str) for word in value)
     return is_list or value is None or isinstance(value, Iterator)
-
-
-def _one_of(words: Collection[str]) -> Callable[[Any], bool]:
-    return lambda value: value is None or value in words
 
 
 _NAMES = ("a name, or a list of names", _is_names)
@@ -50,7 +46,10 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "to_score": _FLAG,
     "dates": ("the word 'days'", lambda value: value in (None, "days")),
     "drop_duplicates": _FLAG,
-    **{name: (f"one of {', '.join(map(repr, words))}", _one_of(words)) for name, words in csv.MARKS.items()},
+    **{
+        name: (f"one of {', '.join(map(repr, words))}", (None, *words).__contains__)
+        for name, words in csv.MARKS.items()
+    },
     "separator": ("one letter", lambda value: value is None or (isinstance(value, str) and len(value) == 1)),
 }
 """Types of the arguments of reading a table, in words and as a test; the others are names of columns."""

@@ -13,7 +13,7 @@ from rankwise.base.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.auto.choice import RankerCandidate, differences, gap
 from rankwise.rankers.base import Ranker
-from rankwise.statistics.result import Result
+from rankwise.statistics.result import Result, plain
 from rankwise.statistics.significance import wins_ties_losses
 
 if TYPE_CHECKING:
@@ -120,20 +120,9 @@ class Leaderboard(Result):
 
     def to_dict(self) -> Json:
         """Return plain data that JSON can hold."""
-        entries = [
-            {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
-            for row in map(asdict, self.entries)
-        ]
-        return {
-            "metric": self.metric,
-            "chosen": self.chosen.recipe,
-            "leader": self.leader.recipe,
-            "stopped": self.stopped,
-            "seconds": self.seconds,
-            "queries": self.queries,
-            "recipes": entries,
-            "notes": list(self.notes),
-        }
+        named = {"metric": self.metric, "chosen": self.chosen.recipe, "leader": self.leader.recipe}
+        counts = {"stopped": self.stopped, "seconds": self.seconds, "queries": self.queries}
+        return named | counts | {"recipes": plain([*map(asdict, self.entries)]), "notes": list(self.notes)}
 
     @property
     def sentence(self) -> str:

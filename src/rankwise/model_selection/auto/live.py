@@ -107,36 +107,29 @@ class LiveView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines; the clock goes on between two rounds."""
-        if self.moment is not None:
-            now = replace(self.moment, spent=self.moment.spent + budget.clock() - self.updated)
-            wide = options.max_width >= _NARROW
-            yield self._recipes(now, wide=wide)
-            yield _time(now, wide=wide)
-
-    def _recipes(self, now: SearchState, *, wide: bool) -> Table:
-        grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
-        grid.add_column(no_wrap=True)
-        grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        for _ in range(2):
-            grid.add_column(no_wrap=True, justify="right")
-        metric = f"{self.metric} " if wide else ""
-        begins = math.isnan(now.value)
-        place = "begins" if begins else f"round {now.round}" if wide else str(now.round)
-        value = "" if begins else f"{metric}{tables.number(now.value)}"
-        grid.add_row("trying", Text(now.recipe), place, Text(value, "bold green" if now.leads else ""))
+        if self.moment is None:
+            return
+        now = replace(self.moment, spent=self.moment.spent + budget.clock() - self.updated)
+        wide = options.max_width >= _NARROW
+        round_, metric = ("round ", f"{self.metric} ") if wide else ("", "")
+        rankers, time = Table.grid(padding=(0, 2, 0, 0), expand=True), Table.grid(padding=(0, 2, 0, 0), expand=True)
+        rankers.add_column(no_wrap=True)
+        rankers.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        rankers.add_column(no_wrap=True, justify="right")
+        rankers.add_column(no_wrap=True, justify="right")
+        place, value = f"{round_}{now.round}", f"{metric}{tables.number(now.value)}"
+        if math.isnan(now.value):
+            place, value = "begins", ""
+        rankers.add_row("trying", Text(now.recipe), place, Text(value, "bold green" if now.leads else ""))
         leads_with = f"{metric}{tables.number(now.leads_with)}" if now.leader else ""
-        grid.add_row("leads", Text(now.leader or tables.NOTHING), "", Text(leads_with))
-        return grid
-
-
-def _time(now: SearchState, *, wide: bool) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
-    grid.add_column(ratio=1)
-    grid.add_column(no_wrap=True, justify="right")
-    words = [] if math.isinf(now.seconds) else [f"{_clock(now.left)} left"]
-    words.append(complete(now) if wide else f"{now.done}/{now.recipes}")
-    grid.add_row(ProgressBar(total=1.0, completed=now.share), ", ".join(words))
-    return grid
+        rankers.add_row("leads", Text(now.leader or tables.NOTHING), "", Text(leads_with))
+        yield rankers
+        time.add_column(ratio=1)
+        time.add_column(no_wrap=True, justify="right")
+        left = "" if math.isinf(now.seconds) else f"{_clock(now.left)} left, "
+        done = complete(now) if wide else f"{now.done}/{now.recipes}"
+        time.add_row(ProgressBar(total=1.0, completed=now.share), f"{left}{done}")
+        yield time
 
 
 def _clock(seconds: float) -> str:

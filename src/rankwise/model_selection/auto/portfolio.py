@@ -3,7 +3,7 @@
 Every ranker states its recipes and their places in the order: ``Ranker.portfolio``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rankwise import check
 from rankwise.base.arrays import Keywords
@@ -60,6 +60,16 @@ def installed_ones(recipes: Sequence[tuple[str, str, Keywords]]) -> tuple[list[R
     return rankers, [left_out] if missing else []
 
 
+def _changed(
+    recipes: Sequence[Ranker], change: Callable[[Ranker], Keywords | None], unable_to: str
+) -> tuple[list[Ranker], list[str]]:
+    """Return clones of the recipes with changed parameters, and a note of those for which there is no change."""
+    changes = [(one, change(one)) for one in recipes]
+    able = [one.__sklearn_clone__().set_params(**settings) for one, settings in changes if settings is not None]
+    unable = [expressions.title_of(one) for one, settings in changes if settings is None]
+    return able, [f"Left out: {listed(unable)}, which {unable_to}."] if unable else []
+
+
 def learning(recipes: Sequence[Ranker], label: str) -> tuple[list[Ranker], list[str]]:
     """Return the recipes that learn from labels of this name, and a note of those that cannot.
 
@@ -67,14 +77,12 @@ def learning(recipes: Sequence[Ranker], label: str) -> tuple[list[Ranker], list[
     >>> learning([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("native:lambdarank")], "purchase")
     ([lightgbm(on(purchase, xendcg))], ['Left out: lightgbm(native:lambdarank), which cannot learn from purchase.'])
     """
-    able: list[Ranker] = []
-    unable: list[str] = []
-    for one in recipes:
-        if "objective" not in one.own_parameters() or native(one.objective) is not None:
-            unable.append(expressions.title_of(one))
-        else:
-            able.append(one.__sklearn_clone__().set_params(objective=on(label, find_objective(one.objective))))
-    return able, [f"Left out: {listed(unable)}, which cannot learn from {label}."] if unable else []
+
+    def change(one: Ranker) -> Keywords | None:
+        able = "objective" in one.own_parameters() and native(one.objective) is None
+        return {"objective": on(label, find_objective(one.objective))} if able else None
+
+    return _changed(recipes, change, f"cannot learn from {label}")
 
 
 def learning_others(recipes: Sequence[Ranker], label: str) -> list[str]:
@@ -120,18 +128,16 @@ def with_goals(recipes: Sequence[Ranker], goals: object) -> tuple[list[Ranker], 
     >>> with_goals([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("native:lambdarank")], {"ap": 0.5})
     ([lightgbm(xendcg, constraints={ap: 0.5})], ['Left out: lightgbm(native:lambdarank), which takes no constraints.'])
     """
-    able: list[Ranker] = []
-    unable: list[str] = []
-    for one in recipes:
-        if "constraints" not in one.own_parameters() or native(one.objective) is not None:
-            unable.append(expressions.title_of(one))
-        else:
-            able.append(one.__sklearn_clone__().set_params(constraints=goals))
+
+    def change(one: Ranker) -> Keywords | None:
+        able = "constraints" in one.own_parameters() and native(one.objective) is None
+        return {"constraints": goals} if able else None
+
+    able, notes = _changed(recipes, change, "takes no constraints")
     if not able:
-        raise check.error(
-            "no recipe takes constraints", got=listed(unable), hint="train trees or nets with objectives of ours"
-        )
-    return able, [f"Left out: {listed(unable)}, which takes no constraints."] if unable else []
+        got, hint = listed([*map(expressions.title_of, recipes)]), "train trees or nets with objectives of ours"
+        raise check.error("no recipe takes constraints", got=got, hint=hint)
+    return able, notes
 
 
 def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool) -> tuple[list[Ranker], list[str]]:
@@ -144,22 +150,16 @@ def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool)
     >>> notes
     ['Left out: recipes of neural, which cannot keep monotone_constraints.']
     """
-    trees: list[Ranker] = []
-    unable: list[str] = []
-    for number, one in enumerate(recipes):
-        if isinstance(one, TreeRanker) and one.monotone_constraints is None:
-            trees.append(one.__sklearn_clone__().set_params(**{monotone.NAME: constraints}))
-        elif strict:
+    trees = [one for one in recipes if isinstance(one, TreeRanker) and one.monotone_constraints is None]
+    for number, one in enumerate(recipes, 1) if strict else ():
+        if one not in trees:
             got = "constraints of its own" if isinstance(one, TreeRanker) else type(one).__name__
-            hint = f"leave it out of recipes, or set {monotone.NAME} of each recipe of trees"
-            where = f"recipe {number + 1}"
-            raise check.error(
-                f"a recipe cannot have the {monotone.NAME} of the search", got=got, where=where, hint=hint
-            )
-        else:
-            unable.append(one.name)
-    kinds = listed(list(dict.fromkeys(unable)))
-    return trees, [f"Left out: recipes of {kinds}, which cannot keep {monotone.NAME}."] if unable else []
+            what, hint = f"a recipe cannot have the {monotone.NAME} of the search", "leave it out of recipes, or set "
+            hint += f"{monotone.NAME} of each recipe of trees"
+            raise check.error(what, got=got, where=f"recipe {number}", hint=hint)
+    kinds = list(dict.fromkeys(one.name for one in recipes if one not in trees))
+    notes = [f"Left out: recipes of {listed(kinds)}, which cannot keep {monotone.NAME}."] if kinds else []
+    return [one.__sklearn_clone__().set_params(**{monotone.NAME: constraints}) for one in trees], notes
 
 
 def names(recipes: Sequence[Ranker]) -> list[str]:
@@ -171,15 +171,11 @@ def names(recipes: Sequence[Ranker]) -> list[str]:
     """
     heads = [(one.name, expressions.objective_of(one)) for one in recipes]
     titles = []
-    for number, (one, head) in enumerate(zip(recipes, heads, strict=True)):
+    for one, head, before in zip(recipes, heads, repeats(recipes), strict=True):
         alike = [other.get_params() for other, its in zip(recipes, heads, strict=True) if its == head]
-        parameters = one.get_params()
+        parameters = {name: value for name, value in one.get_params().items() if value is not None}
         differ = [name for name, value in parameters.items() if any(other.get(name) != value for other in alike)]
-        differ = [name for name in differ if name != "objective" and parameters[name] is not None]
-        name, before = (
-            expressions.title_of(one, *(f"{name}={parameters[name]}" for name in differ)),
-            repeats(recipes)[number],
-        )
+        name = expressions.title_of(one, *(f"{name}={parameters[name]}" for name in differ if name != "objective"))
         titles.append(f"{name} again" if before == 1 else f"{name} again, {before}" if before else name)
     return titles
 

@@ -30,7 +30,6 @@ from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import DelegatingRanker
-from rankwise.rankers.ensembles.out_of_fold import pooled
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import constraints
 from rankwise.rankers.training import parameters as training
@@ -158,11 +157,11 @@ class AutoRanker(DelegatingRanker):
         X: ModelInput,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
-        valid: fit_arguments.Validation = None,
+        valid: fit_arguments.ValidationInput = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        **others: Unpack[fit_arguments.EvalSet],
+        **others: Unpack[fit_arguments.EvalSetArguments],
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
         if others:
@@ -174,7 +173,7 @@ class AutoRanker(DelegatingRanker):
         if self.recipes is not None:
             exponential = set().union(*map(exponential_labels, self._own()))
         beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight, "exponential": exponential}
-        data = pooled(X, y, valid=valid, **beside)
+        data, _ = fit_arguments.parts(X, y, valid=valid, pool=True, **beside)
         named, goal = metric, self.metric
         if (metric := metrics_of(self, data)[0]) != named:
             goal = str(metric)  # of rewards, where documents have them
@@ -263,17 +262,15 @@ class AutoRanker(DelegatingRanker):
                 one = expressions.ranker(recipe) if isinstance(recipe, str) else recipe
                 recipes.append(one)
                 bagged(one, self.folds).check_settings()
+                checkpoint = None if trains_at_once(one) else getattr(one, "checkpoint", None)
                 if getattr(one, "debias", False):
+                    hint = "train a bag, rw.bagged(ranker), or leave debias out"
+                    what = "a search compares recipes on judged documents, and not on clicks"
+                    raise check.error(what, got="debias=True", hint=hint)
+                if checkpoint is not None:
+                    hint = "leave it out, and set checkpoint= of the AutoRanker"
                     raise check.error(
-                        "a search compares recipes on judged documents, and not on clicks",
-                        got="debias=True",
-                        hint="train a bag, rw.bagged(ranker), or leave debias out",
-                    )
-                if getattr(one, "checkpoint", None) is not None and not trains_at_once(one):
-                    raise check.error(
-                        "a search keeps checkpoints itself",
-                        got=f"checkpoint={str(getattr(one, 'checkpoint', ''))!r}",
-                        hint="leave it out, and set checkpoint= of the AutoRanker",
+                        "a search keeps checkpoints itself", got=f"checkpoint={str(checkpoint)!r}", hint=hint
                     )
         return recipes
 
@@ -295,21 +292,20 @@ class AutoRanker(DelegatingRanker):
         blends, why = averages([candidates[one] for one in candidates if one not in cut], data, goal, budget)
         able, kept = keeping([*bags, *blends], data, Constraints.of_setting(self.constraints))
         chosen, leader, baseline = choose(able, self.prefer), max(able, key=lambda one: one.mean), bags[0]
-        shown = next(iter(blends), None)
         weights: dict[int, float] = {}
-        if shown is not None:
-            members = zip(shown.ranker.members_, shown.ranker.weights_.values, strict=True)
+        for blend in blends[:1]:
+            members = zip(blend.ranker.members_, blend.ranker.weights_.values, strict=True)
             weights = {id(bag): weight for bag, weight in members}
         entries = []
         for one in runs:
             candidate = candidates.get(one.number)
             if candidate is None and one.lap and not one.reason:
                 continue  # a further seed that was not trained is nothing that is missing
-            numbers: Keywords = {} if candidate is None else measured(candidate, leader, baseline)
+            numbers: Keywords = {}
             if candidate is not None:
-                numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": one.microseconds}
                 unweighted = 0.0 if one.number in cut and weights else math.nan
-                numbers |= {"weight": weights.get(id(candidate.ranker), unweighted)}
+                numbers = {"weight": weights.get(id(candidate.ranker), unweighted), "microseconds": one.microseconds}
+                numbers |= {"rounds": candidate.ranker.best_round_, **measured(candidate, leader, baseline)}
             state: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
             entries.append(Entry(**state, **numbers, chosen=candidate is chosen, expression=repr(one.hurried)))
         usual = self.recipes is None and getattr(find_metric(self.metric), "label", None) is None
@@ -322,19 +318,16 @@ class AutoRanker(DelegatingRanker):
             chosen.ranker.stopped_ = stopped
         self._become(chosen.ranker)
         self.stopped_ = stopped
+        weighted = WEIGHTED if varies(leader.evaluation.weights) else ""
+        raised = f"Learning rates were raised, for the time is short: {listed(hurried)}." if hurried else ""
         self.leaderboard_ = Leaderboard(
             metric=metric,
             entries=ordered(entries),
-            stopped=self.stopped_,
+            stopped=stopped,
             seconds=budget.spent,
             queries=leader.evaluation.scored[metric],
             baseline=DEFAULT if usual and runs[0].bag is not None else baseline.name,
-            notes=(
-                *([WEIGHTED] if varies(leader.evaluation.weights) else []),
-                *filter(None, (budget.exceeded(), why, kept)),
-                *([f"Learning rates were raised, for the time is short: {listed(hurried)}."] if hurried else []),
-                *notes,
-            ),
+            notes=tuple(filter(None, (weighted, budget.exceeded(), why, kept, raised, *notes))),
         )
 
     # Delegation to the chosen ranker.

@@ -195,14 +195,8 @@ class Search:
     def _certain(self) -> set[int]:
         """Recipes that draw nothing: further seeds of them give the same bag."""
         first = {one.group: one.bag for one in self._trained if one.seed == 0}
-        return {
-            one.group
-            for one in self._trained
-            if one.bag is not None
-            and one.seed
-            and (bag := first.get(one.group)) is not None
-            and np.array_equal(one.bag.oof_scores_, bag.oof_scores_)
-        }
+        pairs = [(one.group, one.bag, first.get(one.group)) for one in self._trained if one.seed]
+        return {group for group, one, bag in pairs if one and bag and np.array_equal(one.oof_scores_, bag.oof_scores_)}
 
     def _negligible(self, lap: int) -> bool:
         """Whether the bags of the lap before changed the average of all by next to nothing, surely."""

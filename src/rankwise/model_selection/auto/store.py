@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from rankwise.model_selection.auto.search import RecipeRun
     from rankwise.rankers.ensembles.bagged import bagged
 
-MANAGED = ("seed", "threads", "metrics", "progress", "checkpoint", "checkpoint_every")
-"""Parameters of recipes that the search sets itself."""
-_FREE = (*MANAGED, "device")
+_FREE = ("seed", "threads", "metrics", "progress", "checkpoint", "checkpoint_every", "device")
+"""Parameters of recipes that the search sets itself, and one that makes no other model."""
 
 
 def identity(data: RankingDataset, recipes: Sequence[Ranker], metric: Metric, **settings: object) -> Json:
@@ -61,8 +60,8 @@ class SearchStore:
                 if record := self.records.get(str(one.number)):
                     bag = cast("bagged", load(self.bag(one.number))) if record["trained"] else None
                     if bag is not None:
-                        live = [name for name in ("objective",) if name in one.recipe.own_parameters()]
-                        bag.set_params(**settings, **{name: getattr(one.recipe, name) for name in live})
+                        own = "objective" in one.recipe.own_parameters()
+                        bag.set_params(**settings, **({"objective": one.recipe.objective} if own else {}))
                     one.restore(record, bag)
         except (AttributeError, KeyError, TypeError) as wrong:
             got, hint = f"{FILE} is malformed ({type(wrong).__name__}: {wrong})", "name a new folder"

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.base.arrays import Array, Floats
+from rankwise.base.arrays import Array, Floats, Offsets
 from rankwise.base.sparse import for_library, is_sparse
 from rankwise.base.threads import thread_count
-from rankwise.models.forests.forest import Forest, numbers
+from rankwise.models.forests.forest import ForestModel, numbers
 from rankwise.models.forests.library_errors import first_line
 from rankwise.models.formats.catboost import CatBoostModel, read
+from rankwise.models.schema import Schema
 
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _MISSING = -(2**31) - 1  # the code of a category that is missing: float32 has no such number
 
 
-class CatBoostForest(Forest):
+class CatBoostForest(ForestModel):
     """A finished model."""
 
     library, file, least_code = "catboost", "model.cbm", -np.inf
@@ -31,7 +32,7 @@ class CatBoostForest(Forest):
     booster: "CatBoost"
 
     @classmethod
-    def read(cls, content: bytes) -> Self:
+    def read(cls, content: bytes, schema: Schema) -> Self:
         """Read a model."""
         model: CatBoost = catboost().CatBoost()
         try:
@@ -43,18 +44,18 @@ class CatBoostForest(Forest):
                 model.load_model(str(path))
         except (ValueError, catboost().CatBoostError) as broken:
             raise check.error("cannot read as a CatBoost model", got=first_line(broken)) from None
-        return cls(model, content, int(model.tree_count_))
+        return cls(schema, model, content, int(model.tree_count_))
 
     @classmethod
-    def sum(cls, forests: Sequence[Self], factors: Sequence[float]) -> Self | None:
-        """Make one forest that scores as their weighted sum; None if they hold statistics of categories, each its own.
+    def sum(cls, models: Sequence[Self], factors: Sequence[float]) -> Self | None:
+        """Return one model that scores as their weighted sum; None if they hold statistics of categories, each its own.
 
         CatBoost keeps one table for a statistic, whichever model it came from.
         """
-        if any(one.has_statistics() for one in forests):
+        if any(one.parsed().statistics for one in models):  # splits ask for them; the training data gave them
             return None
-        models = [one.booster for one in forests]
-        return cls.read(content_of(strip(catboost().sum_models(models, weights=list(factors)))))
+        total = catboost().sum_models([one.booster for one in models], weights=list(factors))
+        return cls.read(content_of(strip(total)), models[0].schema)
 
     def cut(self, n_trees: int) -> Self:
         """Return the model of the first ``n_trees`` trees."""
@@ -72,9 +73,9 @@ class CatBoostForest(Forest):
                 path.write_text(json.dumps(text), encoding="utf-8")
                 part = catboost().CatBoost()
                 part.load_model(str(path), format="json")
-        return self.read(content_of(strip(part)))
+        return self.read(content_of(strip(part)), self.schema)
 
-    def predict(self, features: Floats) -> Array:
+    def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
         """Score documents."""
         return scores_of(self.booster, self._pool(features))
 
@@ -91,18 +92,15 @@ class CatBoostForest(Forest):
             raise check.error(what, hint="train symmetric trees: leave out grow_policy")
         return parts
 
-    def importances(self, kind: str) -> Array:
+    def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature: how much scores change with it, out of 100, or how many splits there are."""
         if kind == "gain":
             return numbers(self.booster.get_feature_importance(type="PredictionValuesChange"))
-        return self._file().split_counts().astype(np.float64)
+        return self.parsed().split_counts().astype(np.float64)
 
-    def has_statistics(self) -> bool:
-        """Whether splits ask for statistics of categories, which the training data gave."""
-        return bool(self._file().statistics)
-
-    def _file(self) -> CatBoostModel:
-        return read(self.content, len(self.booster.feature_names_))
+    def parsed(self) -> CatBoostModel:
+        """Return the content of the file."""
+        return read(self.content(), self.schema.count)
 
     def _pool(self, features: Floats) -> "Pool":
         model = self.booster

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.base.arrays import Array, Floats, Keywords
+from rankwise.base.arrays import Array, Floats, Keywords, Offsets
 from rankwise.base.sparse import dense, for_library, is_sparse
 from rankwise.base.threads import openmp
 from rankwise.data.io.disk import mapped as disk
-from rankwise.models.forests.forest import ForestByTree, numbers
+from rankwise.models.forests.forest import ForestModel, numbers
 from rankwise.models.forests.library_errors import without_lines
 from rankwise.models.formats import lightgbm as text_format
+from rankwise.models.schema import Schema
 
 if TYPE_CHECKING:
     from lightgbm import Booster
@@ -53,7 +54,21 @@ def _one_thread() -> None:
     lightgbm().Dataset(np.zeros((2, 1)), params={"num_threads": 1, "verbosity": -1}).construct()
 
 
-class LightGBMForest(ForestByTree):
+def read_booster(content: bytes) -> "Booster":
+    """Read a model as LightGBM's own object."""
+    threads()  # trees are read in parallel
+    try:
+        text = content.decode()
+        if not text.startswith("tree\n") or "\nend of trees\n" not in text:
+            raise ValueError("a file that does not begin as a model and end as one")
+        with without_lines(FATAL):
+            booster: Booster = lightgbm().Booster(model_str=text)
+    except (UnicodeDecodeError, ValueError, lightgbm().basic.LightGBMError) as broken:
+        raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
+    return booster
+
+
+class LightGBMForest(ForestModel):
     """A finished booster."""
 
     library, file = "lightgbm", "model.txt"
@@ -61,24 +76,17 @@ class LightGBMForest(ForestByTree):
     booster: "Booster"
 
     @classmethod
-    def read(cls, content: bytes) -> Self:
+    def read(cls, content: bytes, schema: Schema) -> Self:
         """Read a model."""
-        threads()  # trees are read in parallel
-        try:
-            text = content.decode()
-            if not text.startswith("tree\n") or "\nend of trees\n" not in text:
-                raise ValueError("a file that does not begin as a model and end as one")
-            with without_lines(FATAL):
-                booster = lightgbm().Booster(model_str=text)
-            return cls(booster, content, int(booster.num_trees()))
-        except (UnicodeDecodeError, ValueError, lightgbm().basic.LightGBMError) as broken:
-            raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
+        booster = read_booster(content)
+        return cls(schema, booster, content, booster.num_trees())
 
     @classmethod
-    def sum(cls, forests: Sequence[Self], factors: Sequence[float]) -> Self:
-        """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""
-        joined = cls.read(text_format.join_models([one.content for one in forests], factors))
-        return cls.read(text_format.with_objective(joined.booster.model_to_string(num_iteration=-1)).encode())
+    def sum(cls, models: Sequence[Self], factors: Sequence[float]) -> Self:
+        """Return one model that scores as their weighted sum; LightGBM itself writes the rest of its file."""
+        schema = models[0].schema
+        joined = cls.read(text_format.join_models([one.content() for one in models], factors), schema)
+        return cls.read(text_format.with_objective(joined.booster.model_to_string(num_iteration=-1)).encode(), schema)
 
     def cut(self, n_trees: int) -> Self:
         """Return the model of the first ``n_trees`` trees."""
@@ -86,9 +94,9 @@ class LightGBMForest(ForestByTree):
             return self
         threads()  # trees are written in parallel
         text = text_format.with_objective(self.booster.model_to_string(num_iteration=n_trees))
-        return self.read(text.encode())
+        return self.read(text.encode(), self.schema)
 
-    def predict(self, features: Floats, **trees: int) -> Array:
+    def scores(self, features: Floats, offsets: Offsets | None = None, **trees: int) -> Array:
         """Score documents; ``trees`` are LightGBM's arguments for some of the trees."""
         options: Keywords = {**trees, "raw_score": True, "num_threads": threads()}
         if is_sparse(features):
@@ -97,16 +105,16 @@ class LightGBMForest(ForestByTree):
 
     def tree(self, features: Floats, number: int) -> Array:
         """Return what one tree, counted from 0, adds to the scores."""
-        return self.predict(features, start_iteration=number, num_iteration=1)
+        return self.scores(features, start_iteration=number, num_iteration=1)
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions."""
-        if b"\nis_linear=1\n" in self.content:  # of a model that was read from a file LightGBM explains them wrongly
+        if b"\nis_linear=1\n" in self.content():  # of a model that was read from a file LightGBM explains them wrongly
             raise check.error(
                 "LightGBM cannot explain these trees", got="linear leaves", hint="train without linear_tree"
             )
         return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=threads()))
 
-    def importances(self, kind: str) -> Array:
+    def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature: total gain of its splits, or how many there are."""
         return numbers(self.booster.feature_importance(kind))

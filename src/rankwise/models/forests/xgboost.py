@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.base.arrays import Array, Floats
+from rankwise.base.arrays import Array, Floats, Offsets
 from rankwise.base.sparse import dense
 from rankwise.base.threads import openmp
 from rankwise.data.io.disk import mapped as disk
-from rankwise.models.forests.forest import ForestByTree, numbers
+from rankwise.models.forests.forest import ForestModel, numbers
 from rankwise.models.forests.library_errors import first_line
 from rankwise.models.formats import xgboost as ubj_format
+from rankwise.models.schema import Schema
 
 if TYPE_CHECKING:
     from xgboost import Booster
@@ -36,7 +37,7 @@ def _one_thread() -> None:
     xgboost().set_config(nthread=1)
 
 
-class XGBoostForest(ForestByTree):
+class XGBoostForest(ForestModel):
     """A finished booster."""
 
     library, file = "xgboost", "model.ubj"
@@ -44,36 +45,36 @@ class XGBoostForest(ForestByTree):
     booster: "Booster"
 
     @classmethod
-    def read(cls, content: bytes) -> Self:
+    def read(cls, content: bytes, schema: Schema) -> Self:
         """Read a model."""
         threads()  # trees are read in parallel
         try:
             if not content.startswith(b"{"):
                 raise ValueError("a file that does not begin as a model")
             booster = xgboost().Booster(model_file=bytearray(content))
-            return cls(booster, bytes(content), int(booster.num_boosted_rounds()))
+            return cls(schema, booster, bytes(content), int(booster.num_boosted_rounds()))
         except (ValueError, xgboost().core.XGBoostError) as broken:
             raise check.error("cannot read as an XGBoost model", got=first_line(broken)) from None
 
     @classmethod
-    def sum(cls, forests: Sequence[Self], factors: Sequence[float]) -> Self:
-        """Make one forest that scores as their weighted sum."""
+    def sum(cls, models: Sequence[Self], factors: Sequence[float]) -> Self:
+        """Return one model that scores as their weighted sum."""
         threads()  # trees are written in parallel
-        joined = ubj_format.join_models([one.content for one in forests], factors)
-        return cls.read(bytes(xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")))
+        joined = ubj_format.join_models([one.content() for one in models], factors)
+        return cls.read(bytes(xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")), models[0].schema)
 
     def cut(self, n_trees: int) -> Self:
         """Return the model of the first ``n_trees`` trees."""
-        return self if n_trees >= self.n_trees else self.read(content_of(self.booster, n_trees))
+        return self if n_trees >= self.n_trees else self.read(content_of(self.booster, n_trees), self.schema)
 
-    def predict(self, features: Floats, trees: tuple[int, int] = (0, 0)) -> Array:
+    def scores(self, features: Floats, offsets: Offsets | None = None, trees: tuple[int, int] = (0, 0)) -> Array:
         """Score documents, by all trees or by some; XGBoost adds up in float32."""
         self.booster.set_param({"nthread": threads()})
         return numbers(margins(self.booster, features, trees))
 
     def tree(self, features: Floats, number: int) -> Array:
         """Return what one tree, counted from 0, adds to the scores."""
-        return self.predict(features, (number, number + 1)) - self.base_score
+        return self.scores(features, trees=(number, number + 1)) - self.base_score
 
     @functools.cached_property
     def base_score(self) -> float:  # type: ignore[override]
@@ -96,7 +97,7 @@ class XGBoostForest(ForestByTree):
         except xgboost().core.XGBoostError as failed:
             raise check.error("XGBoost cannot explain these trees", got=first_line(failed)) from None
 
-    def importances(self, kind: str) -> Array:
+    def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature: total gain of its splits, or how many there are."""
         scores: Any = self.booster.get_score(importance_type={"gain": "total_gain", "split": "weight"}[kind])
         names = self.booster.feature_names or [f"f{j}" for j in range(self.booster.num_features())]

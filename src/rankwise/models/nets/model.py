@@ -1,36 +1,151 @@
-"""The model of a net: its weights, the settings that build it, and the device that it runs on."""
+"""The model of a net: raw features in, one score per document out, and what each feature adds to a score.
+
+Most nets score documents one by one. Those with attention, or with features within queries, need whole lists.
+"""
 
 import functools
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import asdict
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import nn
 
 from rankwise import check
-from rankwise.base.arrays import Array, Floats, Json, Offsets
-from rankwise.models.contributions import Contributions
-from rankwise.models.model import Model, Score, require_lists
+from rankwise.base import arrays
+from rankwise.base.arrays import Array, Floats, Json, Offsets, row_blocks
+from rankwise.base.sparse import dense
+from rankwise.models.model import Contributions, Model, Score, require_lists
 from rankwise.models.nets import weights
-from rankwise.models.nets.mlp import Perceptron
+from rankwise.models.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
 from rankwise.models.nets.presets import NetSettings
 from rankwise.models.nets.state import own_randomness, torch_threads, usable_device
+from rankwise.models.nets.transforms import Transform
 from rankwise.models.schema import Schema
 
 MODEL = "model.safetensors"
+_ACTIVATIONS = {
+    "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "elu": nn.ELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,
+}  # fmt: skip
+_OPTIMIZERS = {
+    "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adagrad": torch.optim.Adagrad, "sgd": torch.optim.SGD,
+}  # fmt: skip
+_FUSED = ("adam", "adamw", "sgd")
+_ON_GPU = 2**26  # numbers of a layer that are computed at once there, 256 MiB: small blocks would leave it idle
+_STEPS = 64  # on the way from the mean document to a document
 
 
-class NetModel(Perceptron, Model):
-    """A multilayer perceptron, a ``torch.nn.Module`` from raw features to scores."""
+class Body(nn.Sequential):
+    """Layers one after the other, some of which look at whole lists."""
+
+    def forward(
+        self, values: torch.Tensor, offsets: torch.Tensor | None = None, inside: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Apply all layers; ``inside``: which rows are documents, and no padding."""
+        for layer in self:
+            if isinstance(layer, ListAttention):
+                values = layer(values, offsets)
+            elif inside is not None and isinstance(layer, nn.BatchNorm1d):
+                values = padded_batch_norm(layer, values, inside)
+            else:
+                values = layer(values)
+        return values
+
+
+class NetModel(nn.Module, Model):
+    """A multilayer perceptron with its transform of features, a ``torch.nn.Module`` from raw features to scores.
+
+    Without hidden layers it is linear. ``settings`` are those of a preset, checked.
+
+    >>> net = NetModel(Schema(4), NetSettings(hidden=(8,), batch_norm="all", dropout=0.2))
+    >>> [type(layer).__name__ for layer in net.body]
+    ['BatchNorm1d', 'Linear', 'BatchNorm1d', 'ReLU', 'Dropout', 'Linear']
+    >>> net.eval()(torch.zeros(3, 4)).shape
+    torch.Size([3])
+    """
 
     kind, trained_by = "a neural net", "NeuralRanker"
 
     def __init__(
         self, schema: Schema, settings: NetSettings, *, last_bias: bool = False, runs_on: str = "auto", epochs: int = 0
     ) -> None:
-        super().__init__(schema.count, settings, last_bias=last_bias)
+        super().__init__()
         self.schema, self.settings, self.runs_on, self.rounds = schema, settings, runs_on, epochs
+        momentum, members = settings.batch_norm_momentum, settings.members
+        over_hidden, over_input = (settings.batch_norm in (one, "all") for one in ("hidden", "input"))
+        self.transform = Transform(schema.count, settings.transform)
+        width = self.transform.width
+        layers: list[nn.Module] = [nn.BatchNorm1d(width, momentum=momentum)] if over_input else []
+        for number, size in enumerate(settings.hidden):
+            layers.append(
+                nn.Linear(width, size) if members == 1 else MemberLinear(width, size, members, first=not number)
+            )
+            if over_hidden:
+                layers.append(nn.BatchNorm1d(size, momentum=momentum))
+            layers.append(_ACTIVATIONS[settings.activation]())
+            if settings.dropout:
+                layers.append(nn.Dropout(settings.dropout))
+            if settings.attention and not number:
+                layers.append(ListAttention(size, settings.attention, settings.dropout))
+            width = size
+        self.has_attention = bool(settings.attention)
+        self.needs_lists = self.has_attention or self.transform.query
+        """Whether a score depends on the other documents of its query."""
+        self.feature_noise = settings.feature_noise
+        self.widest = max(self.transform.width, members * max(settings.hidden, default=1))
+        """How many numbers of a document a layer has at most."""
+        # Most ranking losses do not change with a constant added to all scores: the gradient of a last bias would be
+        # rounding errors, which optimizers that divide by its size take for steps. They have none.
+        head = nn.Linear(width, 1, bias=last_bias) if members == 1 else MemberHeads(width, members, bias=last_bias)
+        self.body = Body(*layers, head)
+
+    def forward(self, features: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
+        """Score documents by their raw features: the mean over members. ``offsets``: of their queries, if needed."""
+        return self.members(features, offsets).mean(-1)
+
+    def members(self, features: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the scores of every member, (documents, members)."""
+        return self.members_of(self.transform(features, offsets), offsets)
+
+    def members_of(
+        self, inputs: torch.Tensor, offsets: torch.Tensor | None = None, inside: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Return the scores of every member by features that are transformed already.
+
+        ``inside``: which rows are documents, where some are padding; attention knows none.
+        """
+        if self.training and self.feature_noise:
+            inputs = inputs + self.feature_noise * torch.randn_like(inputs)
+        return self.body(inputs, offsets, inside)  # type: ignore[no-any-return]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.transform.mean.device
+
+    def read(self, features: Floats) -> torch.Tensor:
+        """Copy rows of a matrix, which may be sparse, or lie on disk and be read-only, to the device of the weights."""
+        return torch.from_numpy(np.require(dense(features), requirements="W")).to(self.device, non_blocking=True)
+
+    def score(self, features: Floats, offsets: Offsets | None = None) -> Array:
+        """Score a matrix of any length, block by block; without ``offsets``, where they are needed, as one list."""
+        scores = np.empty(features.shape[0])
+        with torch.inference_mode():
+            for rows, starts in self.blocks(features.shape, offsets):
+                scores[rows] = self(self.read(features[rows]), starts).cpu().numpy()
+        return scores
+
+    def blocks(self, shape: tuple[int, ...], offsets: Offsets | None) -> Iterator[tuple[slice, torch.Tensor | None]]:
+        """Yield the blocks of rows that are computed at once, with the offsets of their queries if needed."""
+        width, numbers = (shape[1], arrays.BLOCK) if self.device.type != "cuda" else (self.widest, _ON_GPU)
+        if not self.needs_lists:
+            yield from ((rows, None) for rows in row_blocks(shape[0], width, numbers))
+            return
+        ends = np.array([0, shape[0]]) if offsets is None else offsets
+        for rows, starts in blocks(ends, width, numbers):
+            yield rows, torch.from_numpy(starts)
 
     def trained(self, epochs: int) -> Self:
         """Return this model, after so many epochs."""
@@ -69,8 +184,16 @@ class NetModel(Perceptron, Model):
                 hint="explain a net with `attention=0` and a transform without query",
             )
         self.to(usable_device(self.runs_on)).eval()
+        n_docs, n_features = features.shape
+        parts, left = np.empty((n_docs, n_features + 1)), np.empty(n_docs)
+        start = self.transform.average()
         with torch_threads():
-            parts, left = self.explain(features)
+            with torch.no_grad():
+                expected = float(self.body(start[None]).mean())
+            for rows in row_blocks(n_docs, n_features):
+                rise = self.score(features[rows]) - expected
+                parts[rows, :-1], left[rows] = _complete(*self._gradients(features[rows], start), rise)
+                parts[rows, -1] = expected
         return Contributions(
             parts=parts,
             left=left,
@@ -79,6 +202,18 @@ class NetModel(Perceptron, Model):
             features=features,
             schema=self.schema,
         )
+
+    def _gradients(self, features: Floats, start: torch.Tensor) -> tuple[Array, Array]:
+        """Return documents less the mean one, and the mean gradient on the way (by Gauss and Legendre)."""
+        with torch.no_grad():
+            away = self.transform(self.read(features)) - start
+        total = torch.zeros_like(away, dtype=torch.float64)
+        places, shares = np.polynomial.legendre.leggauss(_STEPS)
+        for place, share in zip((places + 1) / 2, shares / 2, strict=True):
+            point = (start + float(place) * away).requires_grad_()
+            (gradient,) = torch.autograd.grad(self.body(point).mean(-1).sum(), point)
+            total += float(share) * gradient
+        return away.double().cpu().numpy(), total.cpu().numpy()
 
     def serving(self) -> Score:
         """Return a copy on the CPU."""
@@ -117,3 +252,34 @@ class NetModel(Perceptron, Model):
 def net_description(settings: NetSettings, epochs: int) -> Json:
     """Return what ``rankwise.json`` says of a net after so many epochs."""
     return {"epochs": epochs, "settings": asdict(settings), "versions": {"torch": torch.__version__}}
+
+
+def _complete(away: Array, gradient: Array, total: Array) -> tuple[Array, Array]:
+    """Return contributions that add up to ``total``, and the rest that the steps left, which features share."""
+    parts = away * gradient
+    sizes = np.abs(parts)
+    sizes = np.where(sizes.sum(1, keepdims=True) > 0, sizes, np.abs(away))
+    sizes = np.where(sizes.sum(1, keepdims=True) > 0, sizes, 1.0)
+    left = total - parts.sum(1)
+    complete: Array = parts + left[:, None] * sizes / sizes.sum(1, keepdims=True)
+    return complete, left
+
+
+def optimizer(settings: NetSettings, device: torch.device) -> Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]:
+    """Return the constructor of a net's optimizer; on a GPU a step is one kernel, where torch has that."""
+    kind: Any = _OPTIMIZERS[settings.optimizer]
+    fused = {"fused": True} if device.type == "cuda" and settings.optimizer in _FUSED else {}
+    return lambda parameters: kind(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **fused)
+
+
+def blocks(offsets: Offsets, width: int, numbers: int) -> Iterator[tuple[slice, Offsets]]:
+    """Yield rows of whole queries with about so many ``numbers``, at least one query each, and their offsets.
+
+    >>> [(rows, starts.tolist()) for rows, starts in blocks(np.array([0, 2, 3, 7]), width=1, numbers=3)]
+    [(slice(0, 3, None), [0, 2, 3]), (slice(3, 7, None), [0, 4])]
+    """
+    most, start, last = max(1, numbers // max(1, width)), 0, offsets.size - 1
+    while start < last:
+        end = max(int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1, start + 1)
+        yield slice(int(offsets[start]), int(offsets[end])), offsets[start : end + 1] - offsets[start]
+        start = end

@@ -10,14 +10,13 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise.base.compiling import kernel
 from rankwise.base.stream import Stream
-from rankwise.check.parameters import Search, Within, check_declared
+from rankwise.check.parameters import Search, Within
 from rankwise.objectives.base import Objective
-from rankwise.objectives.distil.cpu import margins_kernel
-from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
+from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns, required
 from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
-from rankwise.objectives.softmax.objectives import ListNet
+from rankwise.objectives.softmax.objectives import ListNet, Newton
 
 _LEAST = 1e-6  # temperature; as far beyond 1, what is left of ρ − φ is rounding
 
@@ -40,16 +39,12 @@ class Distil(Objective):
     """
 
     temperature: Annotated[float, Within(_LEAST, 1.0 / _LEAST), Search("log(0.25, 8.0)")] = 1.0
-    newton: str = "neumann"
+    newton: Newton = "neumann"
     exact_hessian: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True
-    reads: ClassVar[tuple[str, ...]] = ("teacher_scores",)
+    needs: ClassVar[tuple[str, ...]] = ("teacher_scores",)
     name: ClassVar[str] = "distil"
     paper: ClassVar[str] = "Hinton et al. 2015"
-
-    def __post_init__(self) -> None:
-        check_declared(self)
-        ListNet(newton=self.newton)
 
     @property
     def score_scale(self) -> float:
@@ -85,7 +80,7 @@ class MarginMSE(Objective):
 
     exact_hessian: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True
-    reads: ClassVar[tuple[str, ...]] = ("teacher_scores",)
+    needs: ClassVar[tuple[str, ...]] = ("teacher_scores",)
     name: ClassVar[str] = "margin_mse"
     paper: ClassVar[str] = "Hofstätter et al. 2020"
 
@@ -113,14 +108,9 @@ def _checked(
     """Return lists, and the teacher's scores of their documents."""
     reject_columns(objective, columns, objective.reads)
     _, lists = checked_lists(labels, offsets)
-    if "teacher_scores" not in columns:
-        raise check.error(
-            f"{objective.name} needs the teacher's score of every document",
-            got="data without teacher scores",
-            hint="`set teacher_score=…`, the column that holds them, where the data are read, or train with "
-            "`rw.distilled(teacher, ranker)|--ranker \"distilled('TEACHER', lightgbm)\"`",
-        )
-    return lists, lists.checked("teacher_scores", columns["teacher_scores"])
+    otherwise = "train with `rw.distilled(teacher, ranker)|--ranker \"distilled('TEACHER', lightgbm)\"`"
+    teacher = required(objective, columns, "the teacher's score of every document", "teacher_score", otherwise)
+    return lists, lists.checked("teacher_scores", teacher)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,3 +124,24 @@ class PreparedTempered(Prepared):
         """Multiply the value by T² and first derivatives by T; second ones stay."""
         self.inner.fill(self.lists.as_argument(scores / self.temperature), stream, out)
         out.scale(self.temperature**2, self.temperature, 1.0)
+
+
+@kernel
+def margins_kernel(first, last, offsets, scores, teacher, value, gradient, hessian):  # type: ignore[no-untyped-def]
+    """Fill twice the variance of scores − teacher, and its derivatives."""
+    for q in range(first, last):
+        start, end = offsets[q], offsets[q + 1]
+        n = end - start
+        value[q] = 0.0
+        mean = 0.0
+        for i in range(start, end):
+            gradient[i] = scores[i] - teacher[i]
+            mean += gradient[i]
+        mean /= max(n, 1)
+        pairs = max(n - 1, 1)
+        for i in range(start, end):
+            gap = gradient[i] - mean if n > 1 else 0.0
+            value[q] += 2.0 * gap * gap / pairs
+            gradient[i] = 4.0 * gap / pairs
+            if hessian.size:
+                hessian[i] = 4.0 / n if n > 1 else 0.0

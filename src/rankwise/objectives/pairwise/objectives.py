@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.base.arrays import Array
-from rankwise.check.parameters import Above, AtLeast, OneOf, Search, check_declared
+from rankwise.check.parameters import Above, AtLeast, OneOf, Search
 from rankwise.metrics.gains import NO_CUTOFF, Gain, checked_gain
 from rankwise.objectives.base import Objective
 from rankwise.objectives.pairwise.cpu.pairwise import pairwise
@@ -104,7 +104,7 @@ class Pairwise(_Pairs):
     paper: ClassVar[str] = "Burges et al. 2005, Wang et al. 2018, Adàlia et al. 2025"
 
     def __post_init__(self) -> None:
-        check_declared(self)
+        super().__post_init__()
         if not isinstance(self.norm, bool):
             raise check.error("norm must be True or False", got=repr(self.norm))
         object.__setattr__(self, "gain", checked_gain(self.gain))
@@ -156,10 +156,11 @@ class LambdaRank(_Pairs):
     relevant: float = 1.0
     name: ClassVar[str] = "lambdarank"
     held_fixed: ClassVar[str] = "the weights of pairs"
+    exact_with: ClassVar[str] = "norm=False"
     paper: ClassVar[str] = "Burges 2010, Wang et al. 2018"
 
     def __post_init__(self) -> None:
-        check_declared(self)
+        super().__post_init__()
         if self.weights != "lambda" and self.metric != "ndcg":
             raise check.error(
                 f"the weights {self.weights} are made for NDCG",
@@ -202,9 +203,6 @@ class RankNet(_Pairs):
     name: ClassVar[str] = "ranknet"
     accepted: ClassVar[tuple[str, ...]] = ()
     paper: ClassVar[str] = "Burges et al. 2005"
-
-    def __post_init__(self) -> None:
-        self.pairs()
 
     def pairs(self) -> Pairwise:
         """Return the same loss as a :class:`Pairwise`."""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.base.arrays import Array
-from rankwise.check.parameters import Above, AtLeast, OneOf, Within, check_declared
+from rankwise.check.parameters import Above, AtLeast, OneOf, Within
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import NOISES
@@ -64,7 +64,7 @@ class Yeti(Objective):
     paper: ClassVar[str] = "Lyzhin et al. 2023"
 
     def __post_init__(self) -> None:
-        check_declared(self)
+        super().__post_init__()
         if self.cutoff is not None and self.metric == "classic":
             hint = "leave it out: decay says how far down pairs count"
             raise check.error("the classic weights have no cutoff", got=f"cutoff={self.cutoff}", hint=hint)

@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.base.arrays import Array, Offsets
-from rankwise.check.parameters import AtLeast, OneOf, Search, Within, check_declared
+from rankwise.base.arrays import Array
+from rankwise.base.threads import over_queries
+from rankwise.check.parameters import AtLeast, OneOf, Search, Within
 from rankwise.metrics.gains import Gain, checked_gain, discounts
-from rankwise.metrics.orderings import LINEAR, Orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
 from rankwise.objectives.plackett_luce.cpu.draws import DRAWS, SAMPLERS
 from rankwise.objectives.plackett_luce.cpu.listmle import fill_groups, listmle_kernel
-from rankwise.objectives.plackett_luce.cpu.plrank import plrank_kernel
+from rankwise.objectives.plackett_luce.cpu.plrank import fill_ideal, plrank_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 from rankwise.objectives.ragged import RaggedLists, Values, draw_streams
 
@@ -58,12 +58,13 @@ class PLRank(Objective):
     """The Hessian: the "estimated" one, which is negative for many documents, or one that tree learners can divide by:
     its absolute value ("absolute"), a floor ("floored"), "ones", or the absolute value of the "gradient"."""
     estimator: ClassVar[bool] = True
+    exact_with: ClassVar[str] = "curvature=estimated"
     accepts: ClassVar[tuple[str, ...]] = ("document_rewards",)
     name: ClassVar[str] = "plrank"
     paper: ClassVar[str] = "Kang et al. 2024"
 
     def __post_init__(self) -> None:
-        check_declared(self)
+        super().__post_init__()
         object.__setattr__(self, "gain", checked_gain(self.gain))
         if self.discounts is not None:
             object.__setattr__(self, "discounts", _checked_discounts(self.discounts))
@@ -97,7 +98,7 @@ class PLRank(Objective):
             device_kernel="rankwise.objectives.plackett_luce.triton.plrank:plrank",
             arguments=PLRankArguments(
                 rewards=lists.as_argument(
-                    self._gains(checked, lists) if rewards is None else lists.checked("document_rewards", rewards)
+                    self.rewards(checked, lists) if rewards is None else lists.checked("document_rewards", rewards)
                 ),
                 discounts=lists.table(PLRank.rank_weights, self),
                 samples=self.samples,
@@ -114,7 +115,7 @@ class PLRank(Objective):
         ranks = lists.longest if self.sampler == "race" else self.rank_weights(lists.longest).size
         return np.asarray(20.0 * (lists.sizes + self.samples * np.minimum(lists.sizes, ranks)))
 
-    def _gains(self, labels: Values, lists: RaggedLists) -> Values:
+    def rewards(self, labels: Values, lists: RaggedLists) -> Values:
         """Return the reward of each document at discount 1."""
         if self.metric in ("precision", "rbp"):
             return lists.floats(labels >= self.relevant)
@@ -124,13 +125,9 @@ class PLRank(Objective):
             return lists.gain_shares(labels, self.gain, self.cutoff)
         # Discounts that do not fall with the rank have another ideal order.
         gains = lists.gains_and_ideal(labels, self.gain).gains
-        ideal = Orderings(LINEAR, lists.offsets, gains, self.rank_weights(lists.longest)).extremes().most
+        ideal = lists.empty_queries()
+        over_queries(fill_ideal, lists.offsets, gains, self.rank_weights(lists.longest), ideal)
         return gains / lists.to_documents(lists.positive_or_one(ideal))
-
-    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
-        """Return the lists as the metric sees them, for bounding."""
-        lists = RaggedLists(offsets)
-        return Orderings(LINEAR, offsets, self._gains(labels, lists), self.rank_weights(lists.longest))
 
     def rank_weights(self, longest: int) -> Array:
         """Return the discounts of the ranks that count in lists of up to ``longest`` documents."""
@@ -142,6 +139,11 @@ class PLRank(Objective):
         if self.metric == "rbp":
             return np.array((1.0 - self.p) * self.p ** np.arange(ranks))
         return discounts(ranks)
+
+
+def ranking_model(objective: Objective) -> PLRank:
+    """Return the model by which rankings are drawn: the first PL-Rank inside an objective, or a plain one."""
+    return next((part for part in objective.parts() if isinstance(part, PLRank)), PLRank())
 
 
 def _checked_discounts(values: object) -> tuple[float, ...]:
@@ -185,9 +187,6 @@ class ListMLE(Objective):
     prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "listmle"
     paper: ClassVar[str] = "Xia et al. 2008"
-
-    def __post_init__(self) -> None:
-        check_declared(self)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the ideal order, which is all that counts."""

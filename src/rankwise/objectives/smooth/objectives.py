@@ -13,10 +13,8 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.base.arrays import Array, Offsets
-from rankwise.check.parameters import Above, OneOf, Search, check_declared
+from rankwise.check.parameters import Above, OneOf, Search
 from rankwise.metrics.gains import Gain, checked_gain
-from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
 from rankwise.objectives.prepared import PerDocument, PerQuery, PreparedKernel, checked_lists, reject_columns
@@ -38,10 +36,8 @@ class _Smooth(Objective):
     curvature: str
     metric: ClassVar[int]
     steepness: ClassVar[str] = "eta"
+    exact_with: ClassVar[str] = "curvature=exact"
     prepares_on_device: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_declared(self)
 
     @property
     def exact_hessian(self) -> bool:
@@ -120,10 +116,6 @@ class ApproxNDCG(_Smooth):
     def _gains(self, labels: Values, lists: RaggedLists) -> tuple[Values, Values]:
         return lists.gains_and_ideal(labels, self.gain)
 
-    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
-        """Return the lists as this metric sees them, for bounding."""
-        return ndcg_orderings(labels, offsets, self.gain)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Binary(_Smooth):
@@ -133,16 +125,10 @@ class _Binary(_Smooth):
     kernel: Kernel = "sigmoid"
     relevant: Annotated[float, Above(0)] = 1.0
     curvature: Curvature = "floored"
-    ordering: ClassVar[str]
-    """The kind of its orderings."""
 
     def _gains(self, labels: Values, lists: RaggedLists) -> tuple[Values, Values]:
         relevant = lists.floats(labels >= self.relevant)
         return relevant, lists.sums(relevant)
-
-    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
-        """Return the lists as this metric sees them, for bounding."""
-        return Orderings(self.ordering, offsets, (labels >= self.relevant).astype(np.float64), np.empty(0))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -158,7 +144,6 @@ class SmoothAP(_Binary):
     name: ClassVar[str] = "smooth_ap"
     paper: ClassVar[str] = "Westerborg 2022"
     metric: ClassVar[int] = cpu.AP
-    ordering: ClassVar[str] = AP
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -175,4 +160,3 @@ class SmoothRBP(_Binary):
     name: ClassVar[str] = "smooth_rbp"
     paper: ClassVar[str] = "Westerborg 2022"
     metric: ClassVar[int] = cpu.RBP
-    ordering: ClassVar[str] = DISCORDANCE

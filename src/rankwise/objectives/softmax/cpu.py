@@ -5,17 +5,18 @@ import numpy as np
 from rankwise.base.arrays import APART
 from rankwise.base.compiling import FUSED, REORDERED, kernel
 from rankwise.base.stream import fill_uniforms
+from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.fastmath import BIAS, MANTISSA, ROUNDER, exp, log1p_unit
 
-# The targets: softmax of the labels, labels over their sum, and 2^label − γ for four choices of γ.
-EXP, SHARE, GAMMA_ZERO, GAMMA_ONE, GAMMA_UNIFORM, GAMMA_TIGHT = range(6)
+# The targets: softmax of the labels, labels over their sum, and 2^label − γ for three choices of γ.
+EXP, SHARE, GAMMA_ZERO, GAMMA_ONE, GAMMA_UNIFORM = range(5)
 
 
 @kernel
 def fill_targets(first, last, offsets, labels, weights, target, masses, units):
     """Fill the target distribution and the unit of each query.
 
-    For the last two targets, which depend on draws or scores, fill gains, to which shares of the unit are added later.
+    For the last target, which depends on draws, fill gains, to which shares of the unit are added later.
     """
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
@@ -47,7 +48,7 @@ def _fill_mass(labels, weights, target, mass):
         if target == GAMMA_ZERO:
             for i in range(n):
                 mass[i] += unit
-    return unit if target >= GAMMA_UNIFORM or normalise(mass) else -1.0
+    return unit if target == GAMMA_UNIFORM or normalise(mass) else -1.0
 
 
 @kernel
@@ -55,11 +56,7 @@ def cross_entropy_kernel(
     first, last, offsets, scores, masses, units, target, epsilon, keys, queries, value, gradient, hessian, numerator
 ):
     """Fill value, gradient, Hessian and, if there is room for it, the numerator of these queries."""
-    longest = 0
-    if hessian.size == 0:
-        for q in range(first, last):
-            longest = max(longest, offsets[q + 1] - offsets[q])
-    scratch = np.empty(longest + APART)
+    scratch = np.empty(APART + (0 if hessian.size else longest_of(first, last, offsets)))
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
         s, g = scores[a:b], gradient[a:b]
@@ -77,8 +74,6 @@ def cross_entropy_kernel(
         else:
             for i in range(b - a):
                 g[i] = masses[a + i]
-        if target == GAMMA_TIGHT:
-            add_tight_mass(s, units[q], g)
         if target < GAMMA_UNIFORM or normalise(g):
             newton = numerator[a:b] if numerator.size else numerator
             value[q] = cross_entropy(s, epsilon, numerator.size > 0, g, h, newton)
@@ -124,42 +119,6 @@ def fill_whole_gains(labels, gains):
         gains[i] = np.int64((exponent + BIAS) << MANTISSA).view(np.float64) - 1.0
         n_invalid += (rounded - ROUNDER != labels[i]) | (exponent >= 64)
     return n_invalid == 0
-
-
-@kernel
-def add_tight_mass(scores, scale, phi):
-    """Add 1 − γ to gains for the γ that makes the weighted mean of the scores largest.
-
-    Dinkelbach's iteration: every document above the mean has its largest weight, which raises the mean, until nothing
-    changes after a few steps. Without gains the best document alone has weight.
-    """
-    n = scores.size
-    best = 0
-    gain, weighted_sum = 0.0, 0.0
-    for i in range(n):
-        if scores[i] > scores[best]:
-            best = i
-    reference = scores[best]
-    for i in range(n):
-        gain += phi[i]
-        weighted_sum += phi[i] * (scores[i] - reference)
-    mean = weighted_sum / gain if gain > 0.0 else -np.inf
-    if gain == 0.0:
-        phi[best] += scale
-        return
-    while True:
-        extra, extra_sum = 0.0, 0.0
-        for i in range(n):
-            if scores[i] - reference > mean:
-                extra += scale
-                extra_sum += scale * (scores[i] - reference)
-        better = (weighted_sum + extra_sum) / (gain + extra)
-        if better <= mean:
-            break
-        mean = better
-    for i in range(n):
-        if scores[i] - reference > mean:
-            phi[i] += scale
 
 
 @kernel(fastmath=REORDERED)

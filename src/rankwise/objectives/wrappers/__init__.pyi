@@ -1,7 +1,13 @@
+from rankwise.metrics.gains import Gain as Gain
+from rankwise.metrics.gains import discounts as discounts
+from rankwise.metrics.gains import gain_shares as gain_shares
+from rankwise.metrics.gains import longest as longest
 from rankwise.objectives.fastmath import sigmoid as sigmoid
 from rankwise.objectives.prepared import PerQuery as PerQuery
+from rankwise.objectives.prepared import PreparedKernel as PreparedKernel
 from rankwise.objectives.prepared import checked_lists as checked_lists
 from rankwise.objectives.prepared import mapped as mapped
 from rankwise.objectives.ragged import RaggedLists as RaggedLists
 from rankwise.objectives.ragged import Values as Values
+from rankwise.objectives.softmax.cpu import normalise as normalise
 from rankwise.objectives.wrappers.base import Wrapper as Wrapper

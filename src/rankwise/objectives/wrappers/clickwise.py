@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base.arrays import Offsets, offsets_of, rows_of
 from rankwise.base.stream import Stream
-from rankwise.check.parameters import Above, check_declared
+from rankwise.check.parameters import Above
 from rankwise.objectives.prepared import Prepared, checked_lists, document_weights, reject_columns
 from rankwise.objectives.ragged import Derivatives, Selection, Values
 from rankwise.objectives.wrappers.base import Wrapper
@@ -42,10 +42,6 @@ class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     paper: ClassVar[str] = "Joachims et al. 2017"
     accepts: ClassVar[tuple[str, ...]] = ()  # a list for each click has the gain of that click
     prepares_on_device: ClassVar[bool] = False  # the number of clicks would have to be known
-
-    def __post_init__(self) -> None:
-        check_declared(self)
-        super().__post_init__()
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Prepare the inner objective for one list per click."""

@@ -7,20 +7,19 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
 from rankwise.base.arrays import read_only
 from rankwise.base.compiling import kernel
 from rankwise.base.stream import Stream
-from rankwise.check.parameters import AtLeast, OneOf, check_declared
+from rankwise.check.parameters import AtLeast, OneOf
 from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.base import columns_for
 from rankwise.objectives.plackett_luce.cpu.draws import PLACE, sample_batch, samples_at_once, tabulate, working_memory
-from rankwise.objectives.plackett_luce.objectives import PLRank
-from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream
+from rankwise.objectives.plackett_luce.objectives import PLRank, ranking_model
+from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream, required
 from rankwise.objectives.ragged import Derivatives, Values, draw_streams
-from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
+from rankwise.objectives.wrappers.base import Wrapper
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -56,19 +55,14 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     samples: Annotated[int | None, AtLeast(1)] = None
     name: ClassVar[str] = "fair"
     paper: ClassVar[str] = "Singh and Joachims 2019"
+    needs: ClassVar[tuple[str, ...]] = ("groups",)
     estimator: ClassVar[bool] = True
     exact_hessian: ClassVar[bool] = False
     prepares_on_device: ClassVar[bool] = False  # groups are names, which the host numbers
 
     def __post_init__(self) -> None:
-        check_declared(self)
-        object.__setattr__(self, "gain", checked_gain(self.gain))
         super().__post_init__()
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Groups, and the columns of the inner objective."""
-        return tuple(dict.fromkeys(("groups", *self.inner.reads)))
+        object.__setattr__(self, "gain", checked_gain(self.gain))
 
     @property
     def exposing(self) -> PLRank:
@@ -82,13 +76,8 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Prepare the inner objective, and compute the groups of every list and their merit."""
         checked, lists = checked_lists(labels, offsets)
-        if "groups" not in columns:
-            raise check.error(
-                f"{self.name} needs the group of every document",
-                got="data without groups",
-                hint="`set groups=…`, the column that holds them, where the data are read",
-            )
-        shares = group_shares(columns["groups"], checked, lists.offsets, self.merit, self.gain)
+        groups = required(self, columns, "the group of every document", "groups")
+        shares = group_shares(groups, checked, lists.offsets, self.merit, self.gain)
         inner = self.inner.prepare(checked, lists.offsets, **columns_for(self.inner, self, columns))
         exposing = self.exposing.prepare(checked, lists.offsets, document_rewards=np.zeros(lists.n_docs))
         # Numbers of groups from 0 in each list; −1 for those without merit.
@@ -127,7 +116,7 @@ class PreparedFair(Prepared):
         child = require_stream(stream, self.objective).child("fair")
         rewards = self._rewards(scores, child.child("prices"))
         disparity = self.lists.outputs_like(out)
-        with_rewards(self.exposing, rewards).fill(scores, child.child("rankings"), disparity)
+        self.exposing.with_arguments(rewards=rewards).fill(scores, child.child("rankings"), disparity)
         # The disparity D is quadratic in the exposure and prices are dD/d exposure: Σ price · exposure is 2 D.
         disparity.scale(0.5, 1.0, 1.0)
         self.lists.add(out, weight, disparity)

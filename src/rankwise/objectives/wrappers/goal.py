@@ -46,9 +46,9 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
         return (self.inner,)
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """These labels, and the columns of the inner objective."""
-        return tuple(dict.fromkeys((f"{MORE_LABELS}{self.label}", *self.inner.reads)))
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """These labels."""
+        return (f"{MORE_LABELS}{self.label}",)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Prepare the inner objective with these labels; nothing of this wrapper remains."""

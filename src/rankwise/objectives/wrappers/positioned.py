@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.base.arrays import Array, read_only
 from rankwise.base.stream import Stream
-from rankwise.check.parameters import Above, AtLeast, check_declared
+from rankwise.check.parameters import Above, AtLeast
 from rankwise.objectives.base import columns_for
-from rankwise.objectives.prepared import PerDocument, PerQuery, Prepared, checked_lists
+from rankwise.objectives.prepared import PerDocument, PerQuery, Prepared, checked_lists, required
 from rankwise.objectives.ragged import Derivatives, Values
 from rankwise.objectives.wrappers.base import Wrapper
 
@@ -53,18 +53,10 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
     tolerance: Annotated[float, Above(0)] = 1e-4
     name: ClassVar[str] = "positioned"
     paper: ClassVar[str] = "Guo et al. 2019"
+    needs: ClassVar[tuple[str, ...]] = ("positions",)
     exact_hessian: ClassVar[bool] = False
     prepares_on_device: ClassVar[bool] = False  # positions are checked and numbered on the host
     couples_queries: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_declared(self)
-        super().__post_init__()
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Positions, and the columns of the inner objective."""
-        return tuple(dict.fromkeys(("positions", *self.inner.reads)))
 
     @property
     def accepts(self) -> tuple[str, ...]:
@@ -74,13 +66,8 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> "PreparedPositioned":
         """Prepare the inner objective, and number the positions."""
         checked, lists = checked_lists(labels, offsets)
-        if "positions" not in columns:
-            raise check.error(
-                f"{self.name} needs the position at which every document was shown",
-                got="data without positions",
-                hint="`set position=…`, the column that holds them, where the data are read",
-            )
-        positions = check.positions(columns["positions"], lists.offsets)
+        places = required(self, columns, "the position at which every document was shown", "position")
+        positions = check.positions(places, lists.offsets)
         inner = self.inner.prepare(checked, lists.offsets, **columns_for(self.inner, self, columns))
         shown, places = np.unique(positions, return_inverse=True)
         weights = columns.get("weights")
@@ -129,10 +116,13 @@ class PreparedPositioned(Prepared):
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Fill the inner derivatives at s + b."""
         bias = self.bias(scores, stream)
-        self.inner.fill(self.lists.shifted(scores, bias, self.places), _child(stream), out)
+        self.inner.fill(self._shown(scores, bias), _child(stream), out)
         out.value[:] = out.value + 0.5 * self.objective.ridge * float(bias @ bias) / max(
             float(self.weights.sum()), _TINY
         )
+
+    def _shown(self, scores: Values, bias: Array) -> Values:
+        return self.lists.as_argument(scores + self.lists.column(bias)[self.places])
 
     def bias(self, scores: Values, stream: Stream | None) -> Array:
         """Return the b that minimises the inner loss at these scores; its draws are the same for every b."""
@@ -142,7 +132,7 @@ class PreparedPositioned(Prepared):
             return np.zeros(len(self.shown))
 
         def gradient(bias: Array, out: Derivatives) -> Array:
-            self.inner.fill(lists.shifted(scores, bias, self.places), child, out)
+            self.inner.fill(self._shown(scores, bias), child, out)
             by_place = lists.totals(weights * out.gradient, self.places, len(self.shown)) + ridge * bias
             by_place[0] = 0.0  # b of the first position is 0: most losses do not see a constant
             return by_place

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.base.compiling import kernel
 from rankwise.base.stream import Stream
-from rankwise.check.parameters import AtLeast, Within, check_declared
+from rankwise.check.parameters import AtLeast, Within
 from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.base import columns_for
 from rankwise.objectives.plackett_luce.cpu.draws import (
@@ -24,7 +24,7 @@ from rankwise.objectives.plackett_luce.cpu.draws import (
     tabulate,
     working_memory,
 )
-from rankwise.objectives.plackett_luce.objectives import PLRank
+from rankwise.objectives.plackett_luce.objectives import PLRank, ranking_model
 from rankwise.objectives.prepared import (
     NoDeviceKernelError,
     PerDocument,
@@ -33,9 +33,10 @@ from rankwise.objectives.prepared import (
     PreparedKernel,
     checked_lists,
     require_stream,
+    required,
 )
 from rankwise.objectives.ragged import Derivatives, Values, draw_streams
-from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
+from rankwise.objectives.wrappers.base import Wrapper
 
 _NO_CLIP = 1e300  # not infinity, which an exposure of 0 would make NaN
 PLACED, APART, TIMES, SUMS = range(4)  # sums over the samples that place a document
@@ -90,16 +91,14 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_declared(self)
         if self.clip is not None and not isinstance(self.inner, PLRank):
             hint = "set floor alone, or write safe(plrank, clip=…)"
             raise check.error("clip limits the rewards of plrank", got=repr(self.inner), hint=hint)
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """Production's scores, where there are limits, and the columns of the inner objective."""
-        limits = () if self.clip is None and self.floor is None else ("init_scores",)
-        return tuple(dict.fromkeys((*limits, *self.inner.reads)))
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Production's scores, where there are limits."""
+        return () if self.clip is None and self.floor is None else ("init_scores",)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Prepare the inner objective, and the price of exposure in each list."""
@@ -107,13 +106,8 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
         inner: Any = self.inner.prepare(checked, lists.offsets, **columns_for(self.inner, self, columns))
         if self.clip is None and self.floor is None:
             return inner  # type: ignore[no-any-return]
-        if "init_scores" not in columns:
-            raise check.error(
-                f"{self.name} needs production's score of every document",
-                got="data without init_scores",
-                hint="`set init_score=…`, the column that holds them, where the data are read, or train with "
-                "init_model=production",
-            )
+        what, otherwise = "production's score of every document", "train with init_model=production"
+        production = lists.checked("init_scores", required(self, columns, what, "init_score", otherwise))
         model = dataclasses.replace(ranking_model(self.inner), curvature="gradient", baseline=True)
         largest = check.LARGEST_SCORE  # as of scores
         rewards, prices = np.zeros(lists.n_docs), np.full(lists.n_queries, float(self.weight))
@@ -126,7 +120,7 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
             objective=self,
             inner=inner,
             exposing=model.prepare(checked, lists.offsets, document_rewards=np.zeros(lists.n_docs)),
-            production=lists.as_argument(lists.checked("init_scores", columns["init_scores"]).clip(-largest, largest)),
+            production=lists.as_argument(production.clip(-largest, largest)),
             rewards=lists.as_argument(rewards),
             prices=lists.as_argument(prices),
         )
@@ -164,12 +158,12 @@ class PreparedSafe(Prepared):
         child = require_stream(stream, settings).child("safe")
         limits = self._limits(scores, child.child("exposures"))
         if settings.clip is not None and isinstance(inner, PreparedKernel):
-            inner = with_rewards(inner, limits.gated)
+            inner = inner.with_arguments(rewards=limits.gated)
         inner.fill(scores, stream, out)
         out.value[:] = out.value + limits.beyond
         if limits.below.any():
             price = self.lists.outputs_like(out)
-            with_rewards(self.exposing, limits.below).fill(scores, child.child("rankings"), price)
+            self.exposing.with_arguments(rewards=limits.below).fill(scores, child.child("rankings"), price)
             price.value[:] = price.value + limits.owed
             self.lists.add(out, 1.0, price)
 

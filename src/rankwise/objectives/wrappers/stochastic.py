@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from numpy.typing import ArrayLike
 
 from rankwise.base.stream import Stream
-from rankwise.check.parameters import Above, AtLeast, OneOf, Search, check_declared
+from rankwise.check.parameters import Above, AtLeast, OneOf, Search
 from rankwise.objectives.cpu import NOISES
 from rankwise.objectives.prepared import Prepared, require_stream
 from rankwise.objectives.ragged import Derivatives, Values
@@ -39,10 +39,6 @@ class stochastic(Wrapper):  # noqa: N801 (wrappers are adjectives)
     temperature: Annotated[float, Above(0)] = 1.0
     name: ClassVar[str] = "stochastic"
     paper: ClassVar[str] = "Bruch et al. 2020"
-
-    def __post_init__(self) -> None:
-        check_declared(self)
-        super().__post_init__()
 
     @property
     def noise_scale(self) -> float:

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from rankwise.base.device.launching import tile_bounds, triton_kernel
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.plackett_luce.triton.race import Race
-from rankwise.objectives.plackett_luce.triton.sequence import TableDraws
+from rankwise.objectives.plackett_luce.triton.draws import Race, TableDraws
 from rankwise.objectives.ragged import Random
 
 _TILE, _STEP = 64, 64

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from numpy.typing import ArrayLike
 
 from rankwise.base.stream import Stream
-from rankwise.check.parameters import OneOf, Search, check_declared
+from rankwise.check.parameters import OneOf, Search
 from rankwise.objectives.prepared import PerQuery, Prepared, checked_lists
 from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.wrappers.base import Wrapper
@@ -24,10 +24,6 @@ class weighted(Wrapper):  # noqa: N801 (wrappers are adjectives)
     by: Annotated[str, OneOf(_MEASURES, "measure to weigh by")] = "size"
     power: Annotated[float, Search("uniform(-1.0, 1.0)")] = 1.0
     name: ClassVar[str] = "weighted"
-
-    def __post_init__(self) -> None:
-        check_declared(self)
-        super().__post_init__()
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Prepare the inner objective, and weigh the queries."""

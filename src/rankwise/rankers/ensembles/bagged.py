@@ -10,14 +10,13 @@ from rankwise.check.docstrings import documented
 from rankwise.check.parameters import AtLeast, Option, Unset, assign, check_declared, declared
 from rankwise.models import storage
 from rankwise.models.model import Model
-from rankwise.models.schema import ModelInput, Schema
+from rankwise.models.schema import Schema
 from rankwise.models.sums import SumModel, added_up
-from rankwise.rankers import expressions, fit_arguments
+from rankwise.rankers import expressions
 from rankwise.rankers.base import IterativeRanker, Ranker
-from rankwise.rankers.ensembles import executors
-from rankwise.rankers.ensembles.members import BagLearner, TrainedMember, plans, seed_of_member
+from rankwise.rankers.ensembles.members import BagLearner, TrainedMember, plans, seed_of_member, start_members
 from rankwise.rankers.ensembles.meta import EnsembleRanker, kind_of
-from rankwise.rankers.ensembles.out_of_fold import CrossFitted, HeldOut, OutOfFold, pooled
+from rankwise.rankers.ensembles.out_of_fold import CrossFitted, HeldOut, OutOfFold
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import parameters as training
@@ -124,11 +123,6 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         """What rounds are called."""
         return str(self.ranker.unit)
 
-    @property
-    def loss_compares(self) -> bool:
-        """Whether the losses of different rounds compare; a ranker that learns at once tells none."""
-        return trains_at_once(self.ranker) or TrainingSettings.of(self).loss_compares
-
     def __sklearn_clone__(self) -> Self:
         """Return an untrained one."""
         return super().__sklearn_clone__().set_params(**self._training)
@@ -144,19 +138,13 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
 
     # Training.
 
-    def _inputs(
-        self, data: ModelInput, labels: fit_arguments.Labels, settings: TrainingSettings, **columns: Any
-    ) -> fit_arguments.Parts:
-        self.check_settings()
-        queries = pooled(data, labels, **columns, exponential=settings.exponential_labels())
-        return queries, queries
-
     def older(self, model: object) -> Never:
         """Refuse a model to continue."""
         raise check.error("a bag is trained from nothing", got="init_model", hint="leave init_model out")
 
     def learner(self, data: TrainingData, settings: TrainingSettings) -> BagLearner:
         """Return the learner of all members, which validate each other: ``valid`` are the same queries as ``train``."""
+        self.check_settings()
         members = plans(
             self.ranker, data.train, settings, folds=self.folds, repeats=self.repeats, fold_seed=self.seed_of_folds
         )
@@ -170,7 +158,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
             members,
             self.repeats,
             CrossFitted(validation, parts, data.train, settings.stopping(validation.names)),
-            lambda stack: executors.start(data.train, members, measured, stack, **where),
+            lambda stack: start_members(data.train, members, measured, stack, **where),
         )
 
     def settings_for(self, documents: int) -> Keywords:

@@ -92,7 +92,7 @@ class Weights:
 
     @classmethod
     def read(cls, description: Json) -> Self:
-        """Read what :meth:`written` returned."""
+        """Read what :meth:`to_dict` returned."""
         fields: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in description.items()}
         for name in ("values", "spreads", "alone"):
             for value in fields[name]:

@@ -1,6 +1,7 @@
 """A blend of rankers is a ranker: a weighted sum of scores, with weights chosen on queries that no member has seen."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -27,12 +28,12 @@ from rankwise.rankers.ensembles.blend_members import Folds, Member
 from rankwise.rankers.ensembles.blend_weights import AVERAGE, GREEDY, Weights, choose
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.meta import EnsembleRanker, out_of_fold_of
-from rankwise.rankers.ensembles.out_of_fold import HeldOut, pooled
+from rankwise.rankers.ensembles.out_of_fold import HeldOut
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import any_class, check_named, from_description
 from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training import run
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, exponential_labels, metrics_of
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, metrics_of
 
 
 @documented
@@ -129,11 +130,6 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
 
     # Training.
 
-    def _inputs(
-        self, data: ModelInput, labels: fit_arguments.Labels, settings: TrainingSettings, **columns: Any
-    ) -> fit_arguments.Parts:
-        return pooled(data, labels, **columns, exponential=exponential_labels(self)), None
-
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train members on the pooled queries, one after the other, and choose their weights.
 
@@ -148,7 +144,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         with leakage.checked():
             bags = blend_members.trained(members, data.train, folds, settings)
         self._blend(bags, data.train, metrics)
-        run.measure_after(self, data)
+        run.measure_after(self, replace(data, valid=None))
 
     @classmethod
     def of_fitted(
@@ -159,7 +155,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         *,
         weights: str = GREEDY,
         metrics: MetricLike | Sequence[MetricLike] | None = None,
-        valid: fit_arguments.Validation = None,
+        valid: fit_arguments.ValidationInput = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -178,7 +174,8 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         >>> blend.members_[0] is bags[0], sum(blend.weights_.values)
         (True, 1.0)
         """
-        data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
+        columns: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
+        data, _ = fit_arguments.parts(X, y, pool=True, **columns)
         shared = blend_members.shared_folds(rankers, data)
         folds: Keywords = {"folds": shared.count, "repeats": shared.repeats, "seed": shared.seed} if shared else {}
         blend = cls(rankers, weights=weights, metrics=metrics, **folds).__sklearn_clone__()
@@ -196,6 +193,9 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         cross_fitted = [
             out_of_fold_of(one).cross_fitted if isinstance(one, bagged) else one.oof_scores_ for one in members
         ]
+        # Members that differ in their seed alone are one group.
+        rankers = [one.ranker if isinstance(one, bagged) else one for one in self.rankers]
+        recipes = [blend_members.member_description(one, ("seed",)) for one in rankers]
         weights, scores, reported = choose(
             np.stack([member.oof_scores_ for member in members]),
             np.stack(cross_fitted),
@@ -205,7 +205,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             fold=Folds(self.folds, self.repeats, self.seed).of(data),
             query_weights=data.weights,
             rule=self.weights,
-            groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
+            groups=[recipes.index(one) for one in recipes],
         )
         self.held_out_ = HeldOut.measured(scores, reported, data, metrics)
         run.remember(self, TrainingData(train=data))
@@ -304,9 +304,3 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             self._become_sum(like.read_model(description, files, schema), like, settings)
         self._importances = None if importances is None else np.array(importances, np.float64)
         return self.model_
-
-
-def _groups(rankers: Sequence[Any]) -> list[int]:
-    """Return a number for each member; those that differ in their seed alone have the same."""
-    keys = [blend_members.member_description(one, ("seed",)) for one in rankers]
-    return [keys.index(key) for key in keys]

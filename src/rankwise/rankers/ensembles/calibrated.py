@@ -112,11 +112,6 @@ class CalibratedRanker(MetaRanker):
         return self.ranker.unit
 
     @property
-    def loss_compares(self) -> bool:
-        """Whether the losses of different rounds of the ranker compare."""
-        return bool(getattr(self.ranker, "loss_compares", True))
-
-    @property
     def predicts_(self) -> Event:
         """What the probabilities are of."""
         return Event(self.label_, self.relevant)

@@ -154,17 +154,22 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
                 hint="leave debias to the teacher, and set it to False on the student",
             )
         student = self.student.__sklearn_clone__().set_params(objective=mixed)
+        several = isinstance(self.teacher, list | tuple)
         with leakage.checked():
-            teacher = trained(self.teacher, train, valid)
+            teachers = [trained(one, train, valid) for one in (self.teacher if several else [self.teacher])]
+        if not teachers:
+            raise check.error("a student needs a teacher", got="an empty list", hint="pass a trained ranker")
         if self.unlabelled is not None:
             train = with_unlabelled(train, fit_arguments.aligned(self.unlabelled, train))
-        taught = train.with_(teacher_scores=standardized_scores(scores_of(teacher, train), train))
+        scores = np.mean([scores_of(one, train) for one in teachers], axis=0)
+        taught = train.with_(teacher_scores=standardized_scores(scores, train))
         if "document_rewards" not in mixed.accepts:  # the teacher has learned from them
             taught = taught.with_(document_rewards=None)
         with leakage.checked():
             student.fit(taught, valid, resume=settings.resume, eval_sets=data.eval_sets, callback=settings.callback)
-        self.teacher_ = teacher
-        student.trained_queries_ = leakage.union(student.trained_queries_, *_seen_by(teacher))
+        self.teacher_ = teachers if several else teachers[0]
+        seen = (getattr(one, "trained_queries_", None) for one in teachers)
+        student.trained_queries_ = leakage.union(student.trained_queries_, *seen)
         self._become(student)
 
     def _mixed(self) -> Objective:
@@ -200,20 +205,9 @@ def fresh(model: Any) -> Any:
 
 def trained(teacher: Any, train: RankingDataset, valid: RankingDataset | None) -> Any:
     """Return a teacher that can score: read from its folder, or trained if it is an untrained ranker."""
-    if isinstance(teacher, list | tuple):
-        if not teacher:
-            raise check.error("a student needs a teacher", got="an empty list", hint="pass a trained ranker")
-        return [trained(one, train, valid) for one in teacher]
     if isinstance(teacher, str | Path):
         return load(teacher)
     return fresh(teacher).fit(train, valid) if _untrained(teacher) else teacher
-
-
-def _seen_by(teacher: Any) -> list[Any]:
-    """Return the hashes of the training queries of a teacher, or of several."""
-    if isinstance(teacher, list):
-        return [hashes for one in teacher for hashes in _seen_by(one)]
-    return [getattr(teacher, "trained_queries_", None)]
 
 
 def _untrained(model: Any) -> bool:
@@ -221,9 +215,7 @@ def _untrained(model: Any) -> bool:
 
 
 def scores_of(teacher: Any, data: RankingDataset) -> Array:
-    """Return the scores of a trained teacher: of several the mean."""
-    if isinstance(teacher, list):
-        return np.asarray(np.mean([scores_of(one, data) for one in teacher], axis=0))
+    """Return the scores of a trained teacher."""
     ranker = wrapped(teacher)
     score = getattr(teacher, "predict", teacher) if ranker is None else ranker.predict
     if not callable(score):

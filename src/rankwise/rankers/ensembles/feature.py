@@ -13,8 +13,7 @@ from rankwise.check.docstrings import documented
 from rankwise.check.parameters import assign
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import require_scored, weighted_mean
-from rankwise.models.contributions import Contributions
-from rankwise.models.model import Model
+from rankwise.models.model import Contributions, Model
 from rankwise.models.schema import Schema
 from rankwise.rankers import fit_arguments
 from rankwise.rankers.base import Ranker

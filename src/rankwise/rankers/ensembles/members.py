@@ -5,17 +5,22 @@
 
 import contextlib
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.base import hooks
 from rankwise.base.arrays import Array, Json, rows_of
+from rankwise.base.pools import check_portable, processes, without_interrupts
 from rankwise.base.stream import Stream
-from rankwise.base.threads import use_threads
+from rankwise.base.threads import thread_count, use_threads
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
@@ -95,10 +100,11 @@ class Members:
         with use_threads(threads):
             self.members = [_Member(data, plan, measured) for plan in plans]
 
-    def call(self, method: str, *columns: Sequence[Any]) -> list[Any]:
-        """Call a method of every member; ``columns`` have an argument for each of them."""
+    def call(self, method: str, *columns: Sequence[Any]) -> Callable[[], list[Any]]:
+        """Call a method of every member; ``columns`` have an argument for each, what is returned gets the results."""
         with use_threads(self.threads):
-            return [getattr(member, method)(*one) for member, *one in zip(self.members, *columns, strict=True)]
+            results = [getattr(member, method)(*one) for member, *one in zip(self.members, *columns, strict=True)]
+        return lambda: results
 
 
 class _Member:
@@ -157,7 +163,6 @@ class _Member:
             self.loss = arrays["loss"].tolist()
             scores = np.split(arrays["scores"], arrays["ends"][:-1])
             self.last = MemberRound(self.loss[-1] if self.loss else None, scores, str(arrays["stopped"]))
-        self.learner.verify(files)
         self.kept = self.learner.resume(files, State(done=self.done, best=self.best))
 
     def description(self, rounds: int) -> Json:
@@ -165,8 +170,7 @@ class _Member:
         return description
 
     def learned(self) -> TrainedMember:
-        self.learner.restore(self.kept)
-        model = self.learner.model(self.best)
+        model = self.learner.model(self.kept, self.best)
         return TrainedMember(model.description(), model.files(), self.best, self.loss)
 
 
@@ -232,13 +236,10 @@ class BagLearner(Learner[bool]):
             self.out_of_fold = self._current
         return True
 
-    def restore(self, best: object) -> None:
-        """Fetch the models that were kept."""
+    def model(self, best: object, rounds: int) -> Model:
+        """Return the models that were kept as one forest, or their mean."""
         self._count()
         self._trained = self._call("learned")
-
-    def model(self, rounds: int) -> Model:
-        """Return one forest, or the mean of members."""
         read, schema = self.plans[0].ranker.__sklearn_clone__, Schema.of(self.data)
         self._models = [read().read_model(one.description, one.files, schema) for one in self._trained]
         return added_up(self._models)
@@ -297,3 +298,78 @@ class BagLearner(Learner[bool]):
         for first, wait in enumerate([executor.call(method, *part) for executor, part in parts]):
             results[first::step] = wait()
         return results
+
+
+class _Subprocess:
+    """Members in a process of their own."""
+
+    def __init__(self, pool: Executor, *members: object) -> None:
+        self.pool, self.started = pool, pool.submit(_start, *members)
+
+    def call(self, method: str, *columns: Sequence[Any]) -> Callable[[], list[Any]]:
+        done: SimpleQueue[Future[Any]] = SimpleQueue()  # whose get Ctrl-C may end at any point, unlike result
+        with _explained():
+            self.pool.submit(_call, method, *columns).add_done_callback(done.put)
+
+        def result() -> list[Any]:
+            last = done.get()
+            with _explained():
+                self.started.result()  # done before; raises what went wrong at the beginning
+                results: list[Any] = last.result()
+                return results
+
+        return result
+
+
+def start_members(
+    data: RankingDataset,
+    plans: Sequence[MemberPlan],
+    measured: Sequence[RankingDataset],
+    stack: contextlib.ExitStack,
+    *,
+    count: int,
+    dask: str | None,
+    threads: int | None,
+) -> list[MemberExecutor]:
+    """Start the members in so many processes, which end with ``stack``: member i in executor i modulo their number."""
+    if dask is not None:
+        check_portable("the ranker", plans, alone="processes=1")
+        on_cluster = hooks.find("executors of members", "dask")
+        return list(on_cluster(data, plans, measured, stack, dask, threads))
+    count = min(count, len(plans))
+    threads = max(1, thread_count() // count) if threads is None else threads
+    if count == 1:
+        return [Members(data, plans, measured, threads)]
+    check_portable("the ranker", plans, alone="processes=1")
+    executors: list[MemberExecutor] = []
+    with without_interrupts():
+        for first in range(count):
+            pool = stack.enter_context(processes(1))
+            executors.append(_Subprocess(pool, data, plans[first::count], measured, threads))
+    return executors
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Explain how to recover from a dead worker process."""
+    try:
+        yield
+    except BrokenProcessPool:
+        hint = (
+            "it may have been out of memory: set fewer processes; with a checkpoint, `resume=True` resumes; a "
+            "script that starts processes needs if __name__ == '__main__':"
+        )
+        what = check.error("a process that trains members of a bag has ended", hint=hint)
+        raise ChildProcessError(str(what)) from None
+
+
+_members: list[Members] = []
+"""Members that this process trains, where it is one of those that train a bag."""
+
+
+def _start(*members: Any) -> None:
+    _members.append(Members(*members))
+
+
+def _call(method: str, *columns: Sequence[Any]) -> list[Any]:
+    return _members[0].call(method, *columns)()

@@ -1,4 +1,4 @@
-"""Out-of-fold scores: pooled queries, scores by models that have not seen the query, and what these are worth.
+"""Out-of-fold scores, by models that have not seen the query, and what these are worth.
 
 All members of a bag stop at the round that is best on the curve of all queries, and the value of the curve at its best
 point is too good, the more so the more rounds there are to choose from. So the value that is reported is another one:
@@ -6,7 +6,7 @@ queries fall into parts, each part has the round that is best on the curve of th
 its queries are scored after that round. Only the estimate is made so; the model is that of the common round.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -14,13 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Array, Ids, Keywords, rows_of
-from rankwise.data.concatenation import concatenate
+from rankwise.base.arrays import Array, Ids, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.models import storage
-from rankwise.models.schema import ModelInput
-from rankwise.rankers import fit_arguments
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Validation
 from rankwise.statistics.evaluation import Evaluation
@@ -29,37 +26,6 @@ if TYPE_CHECKING:
     from rankwise.rankers.training.loop import History
 
 _CROSS_FITTED, _OUT_OF_FOLD = "cross_fitted.npz", "out_of_fold.npz"
-
-
-def pooled(
-    data: ModelInput,
-    labels: fit_arguments.Labels,
-    *,
-    valid: fit_arguments.Validation = None,
-    qid: ArrayLike | None = None,
-    group: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    exponential: Collection[str | None] = (None,),
-) -> RankingDataset:
-    """Return all queries that ``fit`` is passed, those of the training data first.
-
-    >>> import rankwise as rw
-    >>> train, valid = rw.split(rw.synthetic(n_queries=5, n_docs=5, seed=1), (0.6, 0.4), seed=0)
-    >>> pooled(train, valid).n_queries
-    5
-    """
-    columns: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
-    train, held_out = fit_arguments.parts(data, labels, **columns, extend=True, exponential=exponential)
-    if held_out is None:
-        return train
-    if train.query_ids is not None and held_out.query_ids is not None:
-        common = np.intersect1d(train.query_ids, held_out.query_ids)
-        if common.size:
-            what = "a bag pools training and validation queries, and these have ids in common"
-            hint = "leave queries of the training data out of valid, or give its queries ids of their own"
-            raise check.error(what, got=f"{common[0]!s} in both", hint=hint)
-    with check.naming("training data (number 1) and validation data (number 2)"):
-        return concatenate([train, held_out])
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rankwise.models.nets.mlp import Perceptron
+from rankwise.models.nets.model import NetModel
 
 _PER_DOUBLING, _LEAST, _GRAPHS, _WARM_UP = 8, 64, 64, 3
 
@@ -30,7 +30,7 @@ class CapturedNet:
     of the net without graphs on padded documents, dropout included: whether a graph is there changes nothing.
     """
 
-    def __init__(self, net: Perceptron) -> None:
+    def __init__(self, net: NetModel) -> None:
         self.net = net
         self._batches: dict[int, _Batch] = {}
         self._pool: Any = None
@@ -66,7 +66,7 @@ class _Batch:
     graphs: tuple[torch.cuda.CUDAGraph, torch.cuda.CUDAGraph] | None = None
     """The forward and the backward pass, once they are captured."""
 
-    def __init__(self, net: Perceptron, inputs: torch.Tensor, rows: int) -> None:
+    def __init__(self, net: NetModel, inputs: torch.Tensor, rows: int) -> None:
         self.net, self.parameters = net, list(net.parameters())
         self.padded = inputs.new_zeros((rows, inputs.shape[1]))
         self.numbers = torch.arange(rows, device=inputs.device)

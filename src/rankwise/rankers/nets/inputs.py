@@ -1,9 +1,10 @@
-"""Transformed features of a data set, kept where they fit into memory, else made batch by batch; and their scores."""
+"""Inputs of nets: batches of whole queries, ragged, and their transformed features, kept in memory or made anew."""
 
 import functools
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -11,15 +12,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rankwise.base.arrays import Array, Floats
+from rankwise.base.arrays import Array, Floats, offsets_of, rows_of
 from rankwise.base.device import to_device
 from rankwise.base.sparse import dense
+from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.disk.mapped import in_memory
 from rankwise.metrics.base import Metric, weighted_mean
-from rankwise.models.nets.mlp import Perceptron
+from rankwise.models.nets.model import NetModel
 from rankwise.objectives.prepared import has_kernels
-from rankwise.rankers.nets.batches import BatchPart
 from rankwise.rankers.training.validation import DeviceMean, DeviceScores
 
 Rows = slice | NDArray[np.int64]
@@ -30,6 +31,63 @@ KEPT_OF_FILES = 2**22
 """How many of features that lie on disk, or are sparse, and would take much less memory as they are: 16 MiB."""
 STREAMING_DEVICES = {"cuda"}
 """Devices with memory of their own: features stay there, or are copied ahead of what is computed."""
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How many queries go into a batch: ``queries`` of them, or as many as fit into a budget of ``documents``."""
+
+    queries: int
+    documents: int | None = None
+
+    def cut(self, data: RankingDataset, stream: Stream) -> Iterator[NDArray[np.int64]]:
+        """Yield the numbers of each batch's queries; all queries occur once, in an order that the stream decides.
+
+        A query that is larger than the whole budget is a batch of its own.
+
+        >>> data = RankingDataset.from_sizes(np.zeros((9, 1)), np.zeros(9), [4, 3, 2])
+        >>> [batch.tolist() for batch in Batching(2).cut(data, data.stream(seed=1))]
+        [[2, 0], [1]]
+        >>> [batch.tolist() for batch in Batching(2, documents=6).cut(data, data.stream(seed=1))]
+        [[2, 0], [1]]
+        """
+        order = np.argsort(stream.child("order").per_query(data.n_queries)[:, 0], kind="stable")
+        filled = offsets_of(data.sizes[order])
+        start = 0
+        while start < order.size:
+            end = start + self.queries
+            if self.documents is not None:
+                fits = int(np.searchsorted(filled, filled[start] + self.documents, side="right")) - 1
+                end = max(fits, start + 1)
+            yield order[start:end]
+            start = end
+
+
+@dataclass(frozen=True)
+class BatchPart:
+    """Some whole queries of a data set, in the order of a batch."""
+
+    data: RankingDataset
+    queries: NDArray[np.int64]
+    """Their numbers in ``data``."""
+    rows: Rows
+    """Where their documents lie in ``data``."""
+    offsets: NDArray[np.int64]
+    """Where each query starts among the part's documents."""
+    stream: Stream
+    """The random stream of these queries."""
+
+    @classmethod
+    def of(cls, data: RankingDataset, queries: NDArray[np.int64], stream: Stream) -> "BatchPart":
+        """Return some queries of a data set; ``stream`` is that of all."""
+        rows, offsets = rows_of(queries, data.offsets)
+        return cls(data, queries, rows, offsets, stream.take(queries, data.n_queries))
+
+    @property
+    def weights(self) -> Array:
+        """One weight per query."""
+        weights = self.data.weights
+        return np.ones(self.queries.size) if weights is None else weights[self.queries]
 
 
 def room(device: torch.device) -> int:
@@ -158,10 +216,10 @@ class NetScores(DeviceScores):
 class Inputs:
     """Transformed features of a data set; a quantile costs as much as all layers of a small net."""
 
-    def __init__(self, net: Perceptron, data: RankingDataset) -> None:
+    def __init__(self, net: NetModel, data: RankingDataset) -> None:
         self.net, self.data = net, data
         self._kept: torch.Tensor | None = None
-        self._next: tuple[BatchPart, PendingBatch] | None = None
+        self._next: tuple[BatchPart | None, PendingBatch | None] = None, None
 
     @functools.cached_property
     def keeps(self) -> bool:
@@ -172,21 +230,21 @@ class Inputs:
         return self.data.n_docs * self.net.transform.width <= most
 
     def of(self, part: BatchPart) -> tuple[torch.Tensor, ...]:
-        """Return the arguments of :meth:`Perceptron.members_of` for some queries."""
+        """Return the arguments of :meth:`NetModel.members_of` for some queries."""
         offsets = torch.from_numpy(part.offsets) if self.net.needs_lists else None
         if self.keeps:
             rows = part.rows if isinstance(part.rows, slice) else to_device(part.rows, self.net.device)
             inputs = self.kept()[rows]
-        elif self._next is not None and self._next[0] is part and self._streaming is not None:
-            inputs = self._transformed(self._streaming.arrived(self._next[1]), offsets)
         else:
-            inputs = self._read(part.rows, offsets)
+            prefetched, coming = self._next
+            coming = coming if prefetched is part else self._begin(part.rows)
+            inputs = self._transformed(part.rows, coming, offsets)
         return (inputs,) if offsets is None else (inputs, offsets)
 
     def prefetch(self, part: BatchPart) -> None:
         """Start to copy the features of the next part, where they are not kept on the device."""
-        if not self.keeps and self._streaming is not None:
-            self._next = part, self._streaming.begin(part.rows)
+        if not self.keeps:
+            self._next = part, self._begin(part.rows)
 
     def scores(self) -> Array | DeviceScores:
         """Score all documents by the net as it is now; scores stay on a device that can measure them."""
@@ -219,24 +277,23 @@ class Inputs:
     def _anew(self) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor | None]]:
         """The same, transformed now; while a device computes with them, the rows after them are copied there."""
         blocks = list(self.net.blocks(self.data.features.shape, self.data.offsets))
-        if self._streaming is None:
-            yield from ((rows, self._read(rows, offsets), offsets) for rows, offsets in blocks)
-            return
-        coming = [self._streaming.begin(rows) for rows, _ in blocks[:1]]
+        coming = [self._begin(rows) for rows, _ in blocks[:1]]
         for number, (rows, offsets) in enumerate(blocks, start=1):
-            yield rows, self._transformed(self._streaming.arrived(coming.pop()), offsets), offsets
-            coming += [self._streaming.begin(following) for following, _ in blocks[number : number + 1]]
+            yield rows, self._transformed(rows, coming.pop(), offsets), offsets
+            coming += [self._begin(following) for following, _ in blocks[number : number + 1]]
 
     @functools.cached_property
     def _streaming(self) -> Streaming | None:
         device = self.net.device
         return Streaming(self.data.features, device) if device.type in STREAMING_DEVICES else None
 
-    def _read(self, rows: Rows, offsets: torch.Tensor | None) -> torch.Tensor:
-        if self._streaming is not None:
-            return self._transformed(self._streaming.arrived(self._streaming.begin(rows)), offsets)
-        return self._transformed(self.net.read(self.data.features[rows]), offsets)
+    def _begin(self, rows: Rows) -> PendingBatch | None:
+        return None if self._streaming is None else self._streaming.begin(rows)
 
-    def _transformed(self, features: torch.Tensor, offsets: torch.Tensor | None) -> torch.Tensor:
+    def _transformed(self, rows: Rows, coming: PendingBatch | None, offsets: torch.Tensor | None) -> torch.Tensor:
+        if self._streaming is None or coming is None:
+            features = self.net.read(self.data.features[rows])
+        else:
+            features = self._streaming.arrived(coming)
         with torch.no_grad():
             return self.net.transform(features, offsets)  # type: ignore[no-any-return]

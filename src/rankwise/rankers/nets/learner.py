@@ -42,7 +42,7 @@ from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import has_kernels
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers.nets.batches import Batching, BatchPart
+from rankwise.rankers.nets.inputs import Batching, BatchPart
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import Learner, State
@@ -130,13 +130,10 @@ class NetLearner(Learner[Weights]):
         with self._averaged():
             return snapshot(self.module)
 
-    def restore(self, best: Weights) -> None:
-        """Load a snapshot of the weights."""
+    def model(self, best: Weights, rounds: int) -> Model:
+        """Return the model of a snapshot of the weights."""
         self.module.load_state_dict(best)
         self.module.eval()
-
-    def model(self, rounds: int) -> Model:
-        """Return the trained model."""
         return self.made(rounds)
 
     def description(self, rounds: int) -> Json:

@@ -10,9 +10,10 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from rankwise.base.arrays import Array
+from rankwise.rankers.training.loop import SingleProcess
 
 
-class Processes:
+class Processes(SingleProcess):
     """The processes that train one model.
 
     Every process holds the same data (a memory map costs nothing twice) and the same weights, takes its share of the
@@ -41,7 +42,7 @@ class Processes:
         return numbers.cpu().numpy()
 
     def broadcast(self, values: list[float]) -> list[float]:
-        """Broadcast the measurements of the first process, so that all decide alike."""
+        """Return the first process's values in all processes, so that they decide alike."""
         if self.alone:
             return values
         tensor = torch.tensor(values, dtype=torch.float64, device=self.device)

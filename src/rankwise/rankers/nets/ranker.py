@@ -20,7 +20,6 @@ from rankwise.rankers.training import stopping
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
 
 if TYPE_CHECKING:
-    from rankwise.models.nets.mlp import Perceptron
     from rankwise.models.nets.model import NetModel
     from rankwise.rankers.nets.learner import NetLearner
 
@@ -166,12 +165,10 @@ class NeuralRanker(TorchRanker):
         table.installed(self.name)
         import torch
 
-        from rankwise.models.nets.mlp import optimizer
-        from rankwise.models.nets.model import NetModel, net_description
+        from rankwise.models.nets.model import NetModel, net_description, optimizer
         from rankwise.models.nets.state import one_thread, own_randomness, seed_torch, usable_device
-        from rankwise.rankers.nets.batches import Batching
         from rankwise.rankers.nets.capture import CapturedNet
-        from rankwise.rankers.nets.inputs import Inputs
+        from rankwise.rankers.nets.inputs import Batching, Inputs
         from rankwise.rankers.nets.learner import NetLearner
         from rankwise.rankers.nets.processes import seed_of
 
@@ -227,7 +224,7 @@ class NeuralRanker(TorchRanker):
         return net
 
 
-def _continue(net: "Perceptron", older: "Perceptron") -> None:
+def _continue(net: "NetModel", older: "NetModel") -> None:
     """Start from the weights of an older net; a last bias that only one of them has starts at 0, or is left out."""
     start, fresh, last_bias = older.state_dict(), net.state_dict(), f"body.{len(net.body) - 1}.bias"
     if last_bias in fresh:

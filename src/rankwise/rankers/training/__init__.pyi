@@ -2,10 +2,10 @@ from rankwise.rankers.training.loop import History as History
 from rankwise.rankers.training.loop import Learner as Learner
 from rankwise.rankers.training.loop import Loop as Loop
 from rankwise.rankers.training.loop import State as State
-from rankwise.rankers.training.progress import ProgressBar as ProgressBar
 from rankwise.rankers.training.resume import Checkpoint as Checkpoint
 from rankwise.rankers.training.resume import check_checkpoint_target as check_checkpoint_target
 from rankwise.rankers.training.resume import fingerprint as fingerprint
+from rankwise.rankers.training.run import ProgressBar as ProgressBar
 from rankwise.rankers.training.run import Session as Session
 from rankwise.rankers.training.run import interruption_unannounced as interruption_unannounced
 from rankwise.rankers.training.settings import FREE as FREE

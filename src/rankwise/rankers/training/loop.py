@@ -8,7 +8,7 @@ is known, so an interruption at any moment finds whole rounds, and keeps the mod
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rankwise.base.arrays import Array, Json
 from rankwise.base.stream import Stream
@@ -40,32 +40,23 @@ class State:
     """Why training ended."""
 
 
-class ProcessGroup(Protocol):
-    """The processes that train one model together."""
+class SingleProcess:
+    """The processes that train one model together; here, the only one."""
 
-    first: bool
+    first: bool = True
     """Whether this is the one that shows progress and writes files."""
-    alone: bool
+    alone: bool = True
     """Whether there is no other."""
 
     def broadcast(self, values: list[float]) -> list[float]:
         """Return the first process's values in all processes, so that they decide alike."""
-
-
-class SingleProcess:
-    """The only process."""
-
-    first = alone = True
-
-    def broadcast(self, values: list[float]) -> list[float]:
-        """Return the values."""
         return values
 
 
 class Learner(ABC, Generic[Snapshot]):
     """Learns in rounds."""
 
-    processes: ProcessGroup = SingleProcess()
+    processes: SingleProcess = SingleProcess()
     """The processes that train together."""
     close: Callable[[], None] | None = None
     """Ends what it has started, such as processes."""
@@ -89,12 +80,8 @@ class Learner(ABC, Generic[Snapshot]):
         """Keep the model as it is after the last round."""
 
     @abstractmethod
-    def restore(self, best: Snapshot) -> None:
-        """Make the model what it was; no round follows."""
-
-    @abstractmethod
-    def model(self, rounds: int) -> Any:
-        """Return the model, once it is restored, of so many rounds, those that it continues included."""
+    def model(self, best: Snapshot, rounds: int) -> Any:
+        """Return the model that was kept, of so many rounds, those that it continues included; no round follows."""
 
     def keep(self, ranker: Any, state: State) -> None:
         """Give the ranker what training knows beside the model."""
@@ -107,12 +94,9 @@ class Learner(ABC, Generic[Snapshot]):
     def files(self, best: Snapshot) -> dict[str, bytes]:
         """Return the files of a checkpoint: the model ``best``, and all that the next round depends on."""
 
-    def verify(self, files: Mapping[str, bytes]) -> None:
-        """Reject the files of a checkpoint that must not be read."""
-
     @abstractmethod
     def resume(self, files: Mapping[str, bytes], state: State) -> Snapshot:
-        """Resume from a checkpoint; returns the best model so far."""
+        """Resume from the files of a checkpoint, if they can be read safely; returns the best model so far."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +113,8 @@ class Loop:
     reports: Sequence[Callable[[State], None]] = ()
     """Called after every round; one that raises :class:`StopTraining` ends training."""
 
-    def run(self, state: State, best: object, interrupts: Interrupts) -> State:
-        """Train from ``state`` on, with ``best`` the best model so far, and leave the best model in the learner."""
+    def run(self, state: State, best: object, interrupts: Interrupts) -> Any:
+        """Train from ``state`` on, with ``best`` the best model so far, and return the best model."""
         try:
             while not (stop := self.stopping.finished(state.done, state.best)):
                 with interrupts.allowed():
@@ -151,9 +135,8 @@ class Loop:
             if not state.done or not self.learner.processes.alone:
                 raise
             stop = "interrupted"
-        self.learner.restore(best)
         state.stopped = stop
-        return state
+        return self.learner.model(best, state.before + state.best)
 
     def _round(self, state: State) -> dict[str, float]:
         """Train a round, and return its loss and measures."""

@@ -71,12 +71,7 @@ Constraints = Annotated[
     nearest, with a warning.""",
     Option(name="constraint", metavar="METRIC=GOAL", group=_TRAINING),
 ]
-Seed = Annotated[
-    int,
-    AtLeast(0),
-    "Seed of every draw.",
-    Option(metavar="N", group=_RUNNING),
-]
+Seed = Annotated[int, AtLeast(0), "Seed of every draw.", Option(metavar="N", group=_RUNNING)]
 Threads = Annotated[
     int | None,
     Within(1, MOST),
@@ -122,7 +117,5 @@ Processes = Annotated[
     int, AtLeast(1), "Processes that train members side by side.", Option(metavar="N", group=_RUNNING)
 ]
 Dask = Annotated[
-    str | None,
-    "Address of a Dask cluster that trains members.",
-    Option(metavar="ADDRESS", group=_RUNNING),
+    str | None, "Address of a Dask cluster that trains members.", Option(metavar="ADDRESS", group=_RUNNING)
 ]

@@ -3,28 +3,32 @@
 import contextlib
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from rankwise.base import caches
-from rankwise.base.arrays import Json
-from rankwise.base.progress import is_shown
+from rankwise.base.arrays import Array, Json
+from rankwise.base.progress import Update, bar, is_shown
+from rankwise.base.stream import Stream
 from rankwise.base.threads import thread_count, use_threads
 from rankwise.data.io.disk.mapped import in_memory
 from rankwise.language import user_code
-from rankwise.models import model_card, storage
+from rankwise.models import attributes, model_card, storage
+from rankwise.models.attributes import AttributeModel
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import scales_in
 from rankwise.quality import leakage
+from rankwise.rankers import table
+from rankwise.rankers.trained import TrainedRanker
 from rankwise.rankers.training.constraints import UnmetConstraintWarning
 from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.loop import Loop, State
-from rankwise.rankers.training.progress import ProgressBar
+from rankwise.rankers.training.loop import Learner, Loop, State
 from rankwise.rankers.training.resume import Checkpoint, fingerprint
 from rankwise.rankers.training.settings import FREE, TrainingData, TrainingSettings, code_of, metrics_of
+from rankwise.rankers.training.stopping import NothingLearnedError, NothingLeftToLearn, Stopping
 from rankwise.rankers.training.validation import EvalMetrics, EvalSet, Validation
 
 
@@ -42,6 +46,63 @@ def interruption_unannounced(*others: type[Warning]) -> Iterator[None]:
         yield
 
 
+@dataclass
+class ProgressBar:
+    """A bar that counts rounds; or steps, where the learner reports them: a round of a large model takes hours."""
+
+    stopping: Stopping
+    loss: Callable[[], bool] | None = None
+    """Returns whether the losses of different rounds compare."""
+    steps: Callable[[int], int] | None = None
+    """Maps a number of rounds to the number of their steps."""
+    _metric: str = field(default="", init=False)
+    _update: Update | None = field(default=None, init=False)
+
+    @contextlib.contextmanager
+    def showing(self, done: int) -> Iterator[None]:
+        """Show the bar within the context, from ``done`` rounds on."""
+        count = self.steps or int
+        total, width = count(self.stopping.rounds), 40 if self.steps is None else 20
+        columns = ("bar", "count", "text", "elapsed", "left")
+        with bar(True, total, self.stopping.unit, completed=count(done), columns=columns, width=width) as update:
+            self._update = update
+            try:
+                yield
+            finally:
+                self._update = None
+
+    def report(self, state: State) -> None:
+        """Update the bar after a round."""
+        if self.steps is None and self._update is not None:
+            self._update(state.done, progress_text(self.stopping, state, loss=self.loss is None or self.loss()))
+        elif self.steps is not None and self.stopping.metrics:
+            self._metric = f", {progress_text(self.stopping, state)}"
+
+    def step(self, number: int, loss: float) -> None:
+        """Update the bar after a step: how many there were, and the loss of the last."""
+        if self._update is not None:
+            self._update(number, f"loss {loss:.4f}{self._metric}")
+
+
+def progress_text(stopping: Stopping, state: State, *, loss: bool = True) -> str:
+    """Return where training stands: the first metric, now and in the round that would be kept, or the loss.
+
+    A ``loss`` that does not compare between rounds may rise while the ranker learns, and is not shown.
+
+    >>> stopping = Stopping(rounds=9, metrics=("ndcg",))
+    >>> progress_text(stopping, State(done=2, best=1, history={"ndcg": [0.75, 0.5]}))
+    'ndcg 0.5000 (best 0.7500 in round 1)'
+    >>> progress_text(Stopping(rounds=9), State(done=1, history={"loss": [2.5]}))
+    'loss 2.5000'
+    >>> progress_text(Stopping(rounds=9), State(done=1, history={"loss": [2.5]}), loss=False)
+    'rounds'
+    """
+    if stopping.metrics:
+        name, column = stopping.metrics[0], state.history[stopping.metrics[0]]
+        return f"{name} {column[-1]:.4f} (best {column[state.best - 1]:.4f} in {stopping.unit[:-1]} {state.best})"
+    return f"loss {state.history['loss'][-1]:.4f}" if loss and "loss" in state.history else stopping.unit
+
+
 @dataclass(frozen=True, kw_only=True)
 class Session:
     """One training run, ready to start: its loop, its progress bar, and where it starts without a checkpoint."""
@@ -57,7 +118,6 @@ class Session:
             return self.start, None
         state, files = content
         with storage.malformed_as_error(checkpoint.work.path):
-            self.loop.learner.verify(files)
             return state, self.loop.learner.resume(files, state)
 
 
@@ -89,8 +149,8 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
             start=State(before=0 if data.older is None else data.older.model_.rounds),
         )
 
-    def keep(learner: Any, state: State) -> None:
-        ranker.model_ = learner.model(state.before + state.best)
+    def keep(learner: Any, state: State, model: Any) -> None:
+        ranker.model_ = model
         ranker.settings_ = settings.parameters
         ranker.scales_ = {} if settings.objective is None else scales_in(settings.objective)
         ranker.history_, ranker.best_round_, ranker.stopped_ = state.history, state.best, state.stopped
@@ -105,7 +165,7 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
         warnings.warn(unmet[0], UnmetConstraintWarning, stacklevel=4)
 
 
-def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], settings: TrainingSettings) -> str:
+def run(prepare: Callable[[], Session], keep: Callable[[Any, State, Any], None], settings: TrainingSettings) -> str:
     """Run the training that ``prepare`` builds, and return why it ended.
 
     Ctrl-C ends a round at once, and training with the best model so far. ``keep`` takes the model over from the
@@ -129,8 +189,8 @@ def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], sett
             reports.append(lambda state: callback(state.done, state.history))
         shown = learner.processes.first and is_shown(settings.progress)
         with session.progress.showing(state.done) if shown else contextlib.nullcontext():
-            state = replace(session.loop, reports=reports).run(state, best, interrupts)
-        keep(learner, state)
+            model = replace(session.loop, reports=reports).run(state, best, interrupts)
+        keep(learner, state, model)
         del session, learner, best  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits
     if interrupts.asked:  # after the last round
         state.stopped = "interrupted"
@@ -192,3 +252,55 @@ def _checkpoint(ranker: Any, data: TrainingData, settings: TrainingSettings, lea
         },
         unit=settings.unit,
     )
+
+
+class OneRound(Learner[bool]):
+    """One round, in which ``_fit`` learns."""
+
+    def __init__(self, ranker: Any, data: TrainingData) -> None:
+        self.ranker, self.data = ranker, data
+
+    def round(self, stream: Stream, weights: Sequence[float] = ()) -> None:
+        """Train the ranker; there is no second round."""
+        if stream.round:
+            raise NothingLeftToLearn("complete", lambda: NothingLearnedError("a ranker without rounds has one"))
+        self.ranker._fit(self.data.train, None if self.data.hidden else self.data.valid)
+        self.ranker.model_ = self.model()
+
+    def scores(self, number: int) -> Array:
+        """Score a data set that is measured, by its number."""
+        scores: Array = self.ranker.predict(self.data.held_out[number])
+        return scores
+
+    def snapshot(self) -> bool:
+        """Keep the model as it is."""
+        return True
+
+    def model(self, best: bool = True, rounds: int = 1) -> AttributeModel:
+        """Return the attributes of the ranker."""
+        return attribute_model(self.ranker, Schema.of(self.data.train))
+
+    def keep(self, ranker: Any, state: State) -> None:
+        """Say that it is complete: there is no other round."""
+        state.stopped = "complete" if state.stopped == ranker.unit else state.stopped
+        ranker.stopped_ = state.stopped
+
+    def files(self, best: object) -> dict[str, bytes]:
+        """Return what a checkpoint holds."""
+        return self.model().files()
+
+    def resume(self, files: Mapping[str, bytes], state: State) -> bool:
+        """Resume from a checkpoint."""
+        attributes.restore(self.ranker, files, table.from_description)
+        self.ranker.model_ = self.model()
+        return True
+
+
+def attribute_model(ranker: Any, schema: Schema) -> AttributeModel:
+    """Return what a ranker of the user's has learned; an attribute ``model_`` of its own is kept inside."""
+    known = vars(ranker)
+    own = (known["model_"],) if "model_" in known else ()
+    if own and isinstance(own[0], AttributeModel):  # of an earlier fit, or of the ranker that this is a copy of
+        own = own[0].own
+    explains = type(ranker).contributions is not TrainedRanker.contributions  # by a method of the user's
+    return AttributeModel(schema, ranker, own, explains=explains)

@@ -31,17 +31,6 @@ from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import EvalSet, Validation
 
 METRICS = ("ndcg@10",)
-ONE_ROUND: Keywords = {
-    "rounds": 1,
-    "patience": None,
-    "smoothing": 1,
-    "stop_on": "first",
-    "debias": False,
-    "checkpoint": None,
-    "checkpoint_every": 1,
-    "progress": None,
-}
-"""Settings of the loop for a ranker without rounds, whose parameters of these names mean something else."""
 FREE = (
     *("rounds", "epochs", "patience", "min_rounds", "progress", "checkpoint"),
     *("threads", "device", "processes", "dask"),
@@ -128,7 +117,7 @@ class TrainingSettings:
         if not at_once and not hasattr(ranker, ranker.unit):  # others are trained inside
             return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, callback=callback)
         objective: Any = getattr(ranker, "objective", None)
-        settings = ONE_ROUND | {"progress": False}
+        settings: Keywords = {"progress": False}
         if not at_once:
             settings = cls.read(ranker) | {"rounds": getattr(ranker, ranker.unit)}
         if objective is not None or hasattr(type(ranker), "library"):  # a ranker of the user's may have none
@@ -208,6 +197,11 @@ class TrainingSettings:
         """Return totals of the gradients of an objective on training data."""
         prepared = objective.prepare(data.train.labels, data.train.offsets, **self.columns(data, objective))
         return totals(prepared, data.train.weights)
+
+
+_LOOP = ("rounds", "patience", "smoothing", "stop_on", "debias", "checkpoint", "checkpoint_every", "progress")
+ONE_ROUND: Keywords = {name: getattr(TrainingSettings, name) for name in _LOOP}
+"""Settings of the loop for a ranker without rounds, whose parameters of these names mean something else."""
 
 
 def trains_at_once(ranker: object) -> bool:

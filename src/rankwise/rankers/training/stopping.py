@@ -122,11 +122,8 @@ class Stopping:
         return self._worth(history, done) > self._worth(history, best)
 
     def _worth(self, history: Mapping[str, Sequence[float]], done: int) -> tuple[float, float]:
-        """Return what rounds are compared by: first the constraints, then the metric."""
-        return -self.constraints.shortfall(history, done), self._value(history, done)
-
-    def _value(self, history: Mapping[str, Sequence[float]], done: int) -> float:
-        """Return the mean by which round ``done`` is compared; summed exactly, so that equal rounds are equal."""
+        """Return what rounds are compared by: first the constraints, then the mean of metrics over the window."""
         names = self.metrics[:1] if self.stop_on == "first" else self.metrics
         window = range(max(0, done - self.smoothing), done)
-        return math.fsum(history[name][number] for name in names for number in window) / (len(names) * len(window))
+        total = math.fsum(history[name][number] for name in names for number in window)  # so equal rounds are equal
+        return -self.constraints.shortfall(history, done), total / (len(names) * len(window))

@@ -70,7 +70,7 @@ class DeviceNewton:
         lists: Any = prepared.lists
         self._host = torch.empty(lists.n_docs, pin_memory=lists.device.type == "cuda")  # from where copies are quick
         self._scores = torch.empty(lists.n_docs, device=lists.device)
-        self._weights = None if weights is None else prepared.lists.column(weights)  # type: ignore[attr-defined]
+        self._weights = None if weights is None else prepared.lists.column(weights)
 
     def __call__(self, scores: Array, stream: Stream) -> tuple[Array, Tensor, Tensor]:
         """Return the loss of each query, and numerator and Hessian on the device, ready to be read by anyone."""

@@ -14,7 +14,7 @@ from rankwise.base.sparse import same_rows
 from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
-from rankwise.models.forests.forest import Forest, ForestModel, forest_description, numbers
+from rankwise.models.forests.forest import ForestModel, numbers
 from rankwise.models.forests.library_errors import first_line
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective, PreparedSum
@@ -46,7 +46,6 @@ class Trees(Learner[int]):
     """How many there are."""
     done: int = field(default=0, init=False)
     """Trees grown since then."""
-    _forest: Forest | None = field(default=None, init=False)
 
     @abstractmethod
     def content(self) -> bytes:
@@ -60,31 +59,25 @@ class Trees(Learner[int]):
         """Count the trees."""
         return self.before + self.done
 
-    def restore(self, n_trees: int) -> None:
-        """Cut the model to its first trees."""
-        self._forest = self.library.forest.read(self.content()).cut(n_trees)
-        if self.settings.keep_constants and not self._forest.importances("split").any():
+    def model(self, best: int, rounds: int) -> ForestModel:
+        """Return the first trees."""
+        forest = self.library.forest.read(self.content(), Schema.of(self.train)).cut(best)
+        if self.settings.keep_constants and not forest.importances("split").any():
             raise self.nothing_learned()
-
-    def model(self, rounds: int) -> ForestModel:
-        """Return the trees that are kept."""
-        return ForestModel(Schema.of(self.train), cast("Forest", self._forest))
+        return forest
 
     def description(self, rounds: int) -> Json:
         """Return the number of trees, and the library's version."""
-        return forest_description(self.library.forest, rounds)
-
-    def verify(self, files: Mapping[str, bytes]) -> None:
-        """Reject a file that would crash the library."""
-        self.library.forest.verify(files[self.library.forest.file], self.train.n_features)
+        return self.library.forest.described(rounds)
 
     def files(self, best: int) -> dict[str, bytes]:
         """Return all trees; how many are the best model, the description of the checkpoint says."""
         return {self.library.forest.file: self.content()}
 
     def resume(self, files: Mapping[str, bytes], state: State) -> int:
-        """Resume from the trees of a checkpoint."""
+        """Resume from the trees of a checkpoint, but for those that would crash the library."""
         self.start, self.done = files[self.library.forest.file], state.done
+        self.library.forest.verify(self.start, self.train.n_features)
         return state.before + state.best
 
 

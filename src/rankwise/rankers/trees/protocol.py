@@ -2,7 +2,7 @@
 
 - :class:`Library` states the facts about a library, makes its matrices once, and starts growing.
 - :class:`Growth` is a model that grows on one training set, a tree at a time.
-- :class:`~rankwise.models.forests.forest.Forest` is a finished model: it scores, explains, and is bytes in the
+- :class:`~rankwise.models.forests.forest.ForestModel` is a finished model: it scores, explains, and is bytes in the
   library's own format.
 
 How an adapter is written: ``trees/lightgbm/`` is the pattern; it imports its library inside functions alone, so that
@@ -25,8 +25,9 @@ from rankwise import check
 from rankwise.base.arrays import Array, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.disk.mapped import DiskDataset, MappedRows
-from rankwise.models.forests.forest import Forest
+from rankwise.models.forests.forest import ForestModel
 from rankwise.models.schema import Schema
+from rankwise.rankers import migration_hints
 
 Derive = Callable[[Array], tuple[Any, Any]]
 FEW = 5_000
@@ -134,12 +135,12 @@ class Library(ABC):
     """The name of its module and of its ranker."""
     title: str
     """The name in sentences."""
-    forest: type[Forest]
+    forest: type[ForestModel]
     """Its finished models."""
     builtins: Sequence[str]
     """Its own ranking objectives, for ``native:…``."""
     ours: Mapping[str, str]
-    """Parameters of the library that have a name of ours: theirs -> ours."""
+    """Parameters that have a name of ours which ``migration_hints`` does not know, or not as of this library."""
     aliases: Mapping[str, str] = MappingProxyType({})
     """Other names of parameters -> their main names."""
     losses: Mapping[str, ObjectiveParameter]
@@ -148,6 +149,8 @@ class Library(ABC):
     """Parameters that would have no effect here."""
     small_data: Defaults = USUAL
     """Defaults for small data."""
+    nothing_drawn: Mapping[str, object] = MappingProxyType({})
+    """Parameters left at these values draw nothing, and a continued model is the uninterrupted one, bit for bit."""
     weighs_documents = False
     """Whether its own objectives have a weight for each document; else one for each query."""
     device: Callable[[Settings], str | None] | None = None
@@ -161,6 +164,12 @@ class Library(ABC):
         """Return the main name of a parameter that may be written as an alias."""
         return self.aliases.get(name, name)
 
+    def ours_of(self, name: str, parameters: Collection[str]) -> str:
+        """Return our name of a parameter, one of a ranker's ``parameters``; nothing where it has none."""
+        main = self.canonical(name)
+        ours = main if main in parameters else migration_hints.parameter(main, parameters)
+        return self.ours.get(main, "" if ours == "progress" else ours)  # what libraries write is their own
+
     @abstractmethod
     def known(self) -> Collection[str]:
         """Return all names of parameters, aliases included."""
@@ -173,13 +182,13 @@ class Library(ABC):
     def threads(self) -> int:
         """Return the number of threads it may use: those of ``rankwise.base.threads``, or one after a fork."""
 
-    @abstractmethod
     def least_documents(self, settings: Settings) -> int | None:
         """Return how many documents a leaf must hold; None where ``min_documents`` has no effect."""
+        return settings.min_documents
 
-    @abstractmethod
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers, so that a continued model would differ from an uninterrupted one."""
+        return any(settings.native.get(name, quiet) != quiet for name, quiet in self.nothing_drawn.items())
 
     @abstractmethod
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset], seed: int) -> Any:

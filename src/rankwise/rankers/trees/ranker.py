@@ -173,17 +173,17 @@ class TreeRanker(IterativeRanker):
 
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> ForestModel:
         """Read the trees."""
-        return ForestModel.from_files(description, {self.library.forest.file: files[self.library.forest.file]}, schema)
+        return self.library.forest.from_files(description, files, schema)
 
     def _check_native(self, native: Keywords) -> None:
         if not native:  # LightGBM's names are known to LightGBM alone, which takes seconds to import
             return
         names, parameters = self.library.known(), self.own_parameters()
         for name in native:
-            ours, of_fit = self.library.ours.get(self.library.canonical(name)), migration_hints.of_fit(name)
+            of_fit = migration_hints.of_fit(name)
             if of_fit and (name not in names or name in migration_hints.ARGUMENTS):
                 raise check.error(f"{name!r} is an argument of fit, not of {type(self).__name__}", hint=of_fit)
-            if ours is not None:
+            if name in names and (ours := self.library.ours_of(name, parameters)):
                 what = f"{name!r} of {self.library.name} has another name here"
                 raise check.error(what, hint=f"`set {ours}`")
             if self.library.canonical(name) in self.library.idle:

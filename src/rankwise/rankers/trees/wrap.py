@@ -4,7 +4,6 @@ import sys
 from typing import Any
 
 from rankwise import check
-from rankwise.models.forests.forest import ForestModel
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import RANKERS, ranker_class
@@ -60,9 +59,9 @@ def wrapped(model: object) -> Any:
         if foreign is not None:
             forest = kind.library.forest
             forest.verify(foreign.content, foreign.schema.count)  # a saved one must load again
-            trees = forest.read(foreign.content)
+            trees = forest.read(foreign.content, foreign.schema)
             ranker = kind(f"native:{foreign.objective}", rounds=trees.n_trees)
-            ranker.model_, ranker.settings_ = ForestModel(foreign.schema, trees), {}
+            ranker.model_, ranker.settings_ = trees, {}
             ranker.history_, ranker.best_round_, ranker.stopped_ = {}, trees.n_trees, "wrapped"
             return ranker
     return None

@@ -20,6 +20,7 @@ import numpy as np
 from rankwise import Objective, RankingDataset, Stream, use_threads
 from rankwise.base.arrays import Array, Floats
 from rankwise.language import registry
+from rankwise.models import Schema
 from rankwise.rankers import NewtonStep, TreeLearner, Trees, block_seed, expressions, from_start, no_split
 from rankwise.rankers.training import (
     NothingLearnedError,
@@ -34,7 +35,7 @@ from rankwise.wings.cluster.backend import lost_worker_error
 from rankwise.wings.cluster.network import Network, connect
 
 if TYPE_CHECKING:
-    from rankwise.models import Forest, ForestByTree
+    from rankwise.models import ForestModel
     from rankwise.rankers import Growth, TreeRanker
     from rankwise.wings.cluster.partitions import WorkerParts
 
@@ -239,7 +240,7 @@ class ClusterLearner(Trees):
         self._grown: list[BlockResult] = []
         self._losses: deque[float | None] = deque()
         self._exhausted, self._fresh = False, True
-        self._forest_of_block: Forest | None = None
+        self._model_of_block: ForestModel | None = None
         self._scores: Array | None = None
 
     def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
@@ -254,13 +255,12 @@ class ClusterLearner(Trees):
 
     def scores(self, number: int) -> Array:
         """Add the last tree to the scores of the validation documents, the only ones that are scored."""
-        valid, forest = self.held_out[number], cast("ForestByTree", self._forest_of_block)
+        valid, model = self.held_out[number], cast("ForestModel", self._model_of_block)
         trees = self.snapshot() - 1
         if self._scores is None:
-            self._scores = (
-                forest.cut(trees).predict(valid.features) if trees else np.full(valid.n_docs, forest.base_score)
-            )
-        self._scores = self._scores + forest.tree(valid.features, trees)
+            start = np.full(valid.n_docs, model.base_score)
+            self._scores = model.cut(trees).scores(valid.features) if trees else start
+        self._scores = self._scores + model.tree(valid.features, trees)
         return from_start(self._scores, valid)
 
     def content(self) -> bytes:
@@ -292,7 +292,7 @@ class ClusterLearner(Trees):
         self._exhausted = grown[0].trees < rounds - done
         losses = _losses(grown)
         if grown[0].trees:
-            self._forest_of_block = self.library.forest.read(grown[0].content)
+            self._model_of_block = self.library.forest.read(grown[0].content, Schema.of(self.train))
         self._grown, self._losses = grown, losses
 
     def nothing_learned(self) -> NothingLearnedError:

@@ -217,15 +217,12 @@ class RerankLearner(Learner[Weights]):
         self.best_scores = self._scores
         return weights.snapshot(self._module)
 
-    def restore(self, best: Weights) -> None:
-        """Restore weights, and free the optimizer's state, several times as large as they are."""
+    def model(self, best: Weights, rounds: int) -> CrossEncoder:
+        """Return the cross-encoder with these weights, and free the optimizer's state, several times as large."""
         self._module.load_state_dict(best)
         self._module.eval()
         self._module.zero_grad(set_to_none=True)
         self._optimizer.state.clear()
-
-    def model(self, rounds: int) -> CrossEncoder:
-        """Return the cross-encoder."""
         return self.encoder
 
     def files(self, best: Weights) -> dict[str, bytes]:

@@ -100,7 +100,7 @@ def fit(
     )
     return run.run(
         lambda: _session(reranker, train, valid, schedule, settings),
-        lambda learner, state: keep(_trained(reranker, learner, state)),
+        lambda learner, state, _: keep(_trained(reranker, learner, state)),
         settings,
     )
 

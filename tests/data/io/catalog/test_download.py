@@ -19,7 +19,8 @@ import rankwise as rw
 from rankwise import check
 from rankwise.base import caches
 from rankwise.data.io.catalog import sets
-from rankwise.data.io.catalog.download import Archive, fetch
+from rankwise.data.io.catalog.archive import Archive
+from rankwise.data.io.download import fetch_archive
 from tests.data.serving import serving
 from tests.data.small_files import isolate, put, rows
 from tests.refusals import refusal
@@ -70,7 +71,7 @@ def test_a_download_is_there_whole(tmp_path: Path, content: bytes, way: str):
     (tmp_path / "origin").write_bytes(content)
     with serving(content) as server:
         url = server.url if way == "http" else (tmp_path / "origin").as_uri()
-        target = fetch(archive_of(content, url), tmp_path / "data")
+        target = fetch_archive(archive_of(content, url), tmp_path / "data")
     assert target == tmp_path / "data/SET"
     assert {str(path.relative_to(target)): path.read_text() for path in target.rglob("*.txt")} == FOLDS
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["SET"]
@@ -98,7 +99,7 @@ def test_a_wrong_checksum_leaves_nothing(tmp_path: Path):
     with serving(content) as server:
         sentence = f"does not have the checksum.*got sha256 {hashlib.sha256(content).hexdigest()} instead of 0000"
         with pytest.raises(ValueError, match=sentence):
-            fetch(archive_of(content, server.url, sha256="0" * 64), tmp_path / "data")
+            fetch_archive(archive_of(content, server.url, sha256="0" * 64), tmp_path / "data")
     assert not list((tmp_path / "data").iterdir())
 
 
@@ -110,10 +111,10 @@ def test_a_broken_transfer_resumes_where_it_stopped(tmp_path: Path):
         with pytest.raises(
             ConnectionError, match=f"broke off after 100 of {len(content)} bytes, which are kept. Hint: try a"
         ):
-            fetch(archive, tmp_path / "data")
+            fetch_archive(archive, tmp_path / "data")
         assert not (tmp_path / "data/SET").exists()
         server.stop_after = None
-        fetch(archive, tmp_path / "data")
+        fetch_archive(archive, tmp_path / "data")
         assert server.asked == [None, "bytes=100-"]
     assert (tmp_path / "data/SET/Fold1/test.txt").read_text() == FOLDS["Fold1/test.txt"]
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["SET"]
@@ -129,7 +130,7 @@ def test_what_is_left_of_another_transfer_does_no_harm(tmp_path: Path, left: byt
         part = tmp_path / "data/.rankwise-download" / f"{archive.sha256[:16]}.part"
         part.parent.mkdir(parents=True)
         part.write_bytes(left)
-        fetch(archive, tmp_path / "data")
+        fetch_archive(archive, tmp_path / "data")
     assert (tmp_path / "data/SET/Fold1/train.txt").is_file()
 
 
@@ -143,7 +144,7 @@ def test_a_part_that_is_no_beginning_of_the_archive_is_fetched_again(tmp_path: P
         left = part.with_name("unpacking-dead")
         left.mkdir()
         os.utime(left, (0, 0))
-        fetch(archive, tmp_path / "data")
+        fetch_archive(archive, tmp_path / "data")
         assert server.asked == ["bytes=100-", None]
     assert (tmp_path / "data/SET/Fold1/train.txt").is_file()
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["SET"]
@@ -163,7 +164,7 @@ def test_one_of_several_callers_downloads(tmp_path: Path, monkeypatch: pytest.Mo
         archive = archive_of(content, server.url)
 
         def work() -> None:
-            found.append(fetch(archive, tmp_path / "data"))
+            found.append(fetch_archive(archive, tmp_path / "data"))
 
         threads = [threading.Thread(target=work) for _ in range(3)]
         for thread in threads:
@@ -181,7 +182,7 @@ def test_a_transfer_that_was_complete_is_not_repeated(tmp_path: Path):
     part = tmp_path / ".rankwise-download" / f"{archive.sha256[:16]}.part"
     part.parent.mkdir(parents=True)
     part.write_bytes(content)
-    assert fetch(archive, tmp_path).is_dir()
+    assert fetch_archive(archive, tmp_path).is_dir()
 
 
 def test_a_server_that_refuses_or_is_not_there(tmp_path: Path):
@@ -191,12 +192,12 @@ def test_a_server_that_refuses_or_is_not_there(tmp_path: Path):
         with refusal(
             ConnectionError, what="cannot download http…: the server answered 403 Forbidden", hint="…by hand…"
         ):
-            fetch(archive_of(content, server.url), tmp_path / "data")
+            fetch_archive(archive_of(content, server.url), tmp_path / "data")
     with refusal(ConnectionError, what="cannot download http…", hint="…unpack it as SET in the data folder"):
-        fetch(archive_of(content, server.url), tmp_path / "data")
+        fetch_archive(archive_of(content, server.url), tmp_path / "data")
     assert not list((tmp_path / "data").iterdir())
     with refusal(what="a download needs an http, https or file address", got="'ftp://x/y'"):
-        fetch(archive_of(content, "ftp://x/y"), tmp_path / "data")
+        fetch_archive(archive_of(content, "ftp://x/y"), tmp_path / "data")
 
 
 def test_an_answer_that_refuses_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -208,7 +209,7 @@ def test_an_answer_that_refuses_is_closed(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(urllib.request, "urlopen", refuse)
     with refusal(ConnectionError, what="cannot download http://x/y: the server answered 403 Forbidden"):
-        fetch(archive_of(zipped(FOLDS), "http://x/y"), tmp_path / "data")
+        fetch_archive(archive_of(zipped(FOLDS), "http://x/y"), tmp_path / "data")
     assert body.closed
 
 
@@ -250,7 +251,7 @@ def test_an_archive_that_would_leave_its_folder_is_rejected(tmp_path: Path, cont
     (tmp_path / "origin").write_bytes(content)
     sentence = "member that would leave its folder, or is no plain file; nothing was kept: got '.*(evil|link)"
     with pytest.raises(ValueError, match=sentence):
-        fetch(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "deep/data")
+        fetch_archive(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "deep/data")
     assert not list((tmp_path / "deep/data").iterdir())
     assert not list(tmp_path.rglob("evil.txt"))
 
@@ -258,7 +259,7 @@ def test_an_archive_that_would_leave_its_folder_is_rejected(tmp_path: Path, cont
 def test_a_file_that_is_no_archive_is_rejected(tmp_path: Path):
     (tmp_path / "origin").write_bytes(b"<html>please log in</html>")
     with refusal(what="the archive is neither zip nor tar"):
-        fetch(archive_of(b"<html>please log in</html>", (tmp_path / "origin").as_uri()), tmp_path / "data")
+        fetch_archive(archive_of(b"<html>please log in</html>", (tmp_path / "origin").as_uri()), tmp_path / "data")
     assert not list((tmp_path / "data").iterdir())
 
 
@@ -272,7 +273,7 @@ def test_a_damaged_archive_is_rejected_whole(tmp_path: Path, kind: str):
     for content in wrong:
         (tmp_path / "origin").write_bytes(content)
         with refusal(hint="…by hand…") as caught:
-            fetch(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "data")
+            fetch_archive(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "data")
         assert isinstance(caught.value, check.InputError)
         assert not [path for path in (tmp_path / "data").iterdir() if path.suffix != ".lock"]
 
@@ -282,5 +283,5 @@ def test_data_that_are_there_are_not_overwritten(tmp_path: Path):
     (tmp_path / "origin").write_bytes(content)
     mine = put(tmp_path / "data/SET/notes.txt", "mine")
     with refusal(FileExistsError, what="…SET exists already and is kept…", hint="move it away, or complete it by hand"):
-        fetch(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "data")
+        fetch_archive(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "data")
     assert mine.read_text() == "mine"

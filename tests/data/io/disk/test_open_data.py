@@ -114,16 +114,17 @@ def test_wide_and_sparse_lines_are_in_memory_a_block_at_a_time(tmp_path: Path, m
     np.testing.assert_array_equal(opened.features, rw.read_letor(path).features)
 
 
-def test_lines_that_become_wider_and_wider_are_not_read_again_and_again(tmp_path: Path, monkeypatch: Any):
+def test_lines_that_become_wider_and_wider_are_not_written_again_and_again(tmp_path: Path, monkeypatch: Any):
     from rankwise.data.io.disk import open_data
 
     path = tmp_path / "rows.txt"
     path.write_text("".join(f"0 qid:1 {1 + row}:{row}\n" for row in range(300)))
-    made = []
-    matrix = open_data._Matrix
-    monkeypatch.setattr(open_data, "_Matrix", lambda *of: made.append(of) or matrix(*of))  # type: ignore[func-returns-value]
+    widths = []
+    resize = open_data._Matrix.resize
+    monkeypatch.setattr(open_data._Matrix, "resize", lambda *to: widths.append(to[1]) or resize(*to))  # type: ignore[func-returns-value]
     opened = rw.open_data(path, block=64)
-    assert len(made) == 2
+    assert 5 < len(widths) < 15
+    assert widths[-1] == 300
     np.testing.assert_array_equal(opened.features, rw.read_letor(path).features)
 
 

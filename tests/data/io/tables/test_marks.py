@@ -28,6 +28,7 @@ def written(folder: Path, cells: list[str], between: str = ";", *, beside: list[
     ("between", "cells", "options", "numbers"),
     [
         (";", ["0,5", "-12,25", "3", ""], {}, [0.5, -12.25, 3, np.nan]),
+        (";", ["true", "False", ""], {"thousands": "none"}, [1, 0, np.nan]),
         (";", ["1.582,5", "7", "2.000.000,25"], {}, [1582.5, 7, 2_000_000.25]),
         (";", ["1,5E-05", "2,5e3", "1"], {}, [1.5e-5, 2500, 1]),
         (";", ["1,582", "2,125"], {}, [1.582, 2.125]),  # who separates by semicolons has decimal commas

@@ -1,62 +1,38 @@
-"""Parquet files: checksums, folders, and errors that name the file."""
+"""Parquet files: damage, older versions, folders, and errors that name the file."""
 
 import numpy as np
 import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.data.io.tables import checksum as sealed
 from tests.refusals import refusal, refuses
 
 ONE = rw.RankingDataset([[1.0, 2.0], [3.0, 4.0]], [1, 0], [0, 2])
 TWO = rw.RankingDataset([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [1, 0, 2], [0, 1, 3], query_ids=["a", "b"])
 
 
-def test_no_flipped_bit_reads_as_other_data(tmp_path):
-    """A bit of every byte of a small file is flipped, one at a time."""
-    path = rw.data.write_parquet(TWO, tmp_path / "a.parquet")
-    content, errors = path.read_bytes(), []
-    for at in range(len(content)):
-        flipped = bytearray(content)
-        flipped[at] ^= 1 << at % 8
-        path.write_bytes(flipped)
-        try:
-            data = rw.read_parquet(path)
-        except ValueError as error:
-            errors.append(str(error))
-            continue
-        np.testing.assert_array_equal(data.features, TWO.features)
-        np.testing.assert_array_equal(data.labels, TWO.labels)
-    assert all(str(path) in error for error in errors)
-    assert len(errors) > 0.99 * len(content)
-
-
-def test_inserted_and_missing_bytes_are_noticed(tmp_path):
+def test_missing_bytes_at_the_end_are_noticed(tmp_path):
     path = rw.data.write_parquet(TWO, tmp_path / "a.parquet")
     content = path.read_bytes()
     for at in range(0, len(content), 20):
-        for damaged in (content[:at] + content[at + 1 :], content[:at] + b"\0" + content[at:], content[:at]):
-            path.write_bytes(damaged)
-            refuses(lambda: rw.read_parquet(path), where="…a.parquet")
+        path.write_bytes(content[:at])
+        refuses(lambda: rw.read_parquet(path), where="…a.parquet")
 
 
-def test_large_metadata_and_files_of_many_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(sealed, "_BLOCK", 1000)
+def test_large_metadata(tmp_path):
     names = [f"feature {'x' * 100} {number}" for number in range(2000)]
     wide = rw.RankingDataset(np.zeros((2, 2000)), [1, 0], [0, 2], feature_names=names)
     path = rw.data.write_parquet(wide, tmp_path / "wide.parquet")
     assert rw.read_parquet(path).feature_names == tuple(names)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    refuses(lambda: rw.read_parquet(path), where="…wide.parquet")
 
 
-def test_files_without_a_checksum_are_read(tmp_path):
+@pytest.mark.parametrize("older", [{}, {"rankwise.checksum": "rankwise-crc32=12345678"}])
+def test_files_of_older_versions_with_and_without_a_checksum_are_read(tmp_path, older):
     path = rw.data.write_parquet(TWO, tmp_path / "a.parquet")
     known = pl.read_parquet_metadata(path)["rankwise"]
-    rw.data.to_frame(TWO).write_parquet(tmp_path / "old.parquet", metadata={"rankwise": known})
-    assert rw.read_parquet(tmp_path / "old.parquet").n_queries == 2
+    rw.data.to_frame(TWO).write_parquet(tmp_path / "old.parquet", metadata={"rankwise": known} | older)
+    for read in (rw.read_parquet, rw.open_data):
+        np.testing.assert_array_equal(read(tmp_path / "old.parquet").qids(), TWO.qids())
 
 
 @pytest.mark.parametrize("read", [rw.read_parquet, rw.open_data, rw.read_data])

@@ -243,7 +243,7 @@ def test_plrank_is_bounded_by_the_values_of_single_orderings(metric, method):
 
 def test_rank_weights_in_any_order():
     labels, inner = np.array([1.0, 0.0]), rw.objectives.PLRank(metric="precision", discounts=(0.2, 1.0, 0.5))
-    seen = inner.orderings(labels, np.array([0, 2])).extremes()
+    seen = metric_orderings(inner, labels, np.array([0, 2])).extremes()
     np.testing.assert_allclose([part[0] for part in seen], [0.2, 0.6, 1.0])
 
 

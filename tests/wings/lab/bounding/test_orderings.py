@@ -8,8 +8,8 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.base.threads import use_threads
-from rankwise.metrics.orderings import AP, DISCORDANCE, LINEAR, Orderings, ndcg_orderings
 from rankwise.wings.lab.bounding.distributions import distribution, quantiles
+from rankwise.wings.lab.bounding.orderings import AP, DISCORDANCE, LINEAR, Orderings, ndcg_orderings
 from rankwise.wings.lab.bounding.random_orderings import (
     counted,
     discordant_pairs,

@@ -186,8 +186,8 @@ def test_shared_queries_are_found_by_id_and_by_text():
         test.compare_with(train, "test")
     (line,) = (str(one.message) for one in said)
     assert line.startswith(
-        "1 of 3 queries of the test data have ids of training queries, all of these with the same text, "
-        "1 of 3 queries of the test data have the text of training queries with other ids. Hint: "
+        "2 of 3 queries of test have the text of training queries, 1 of these with other ids. "
+        "1 of 3 queries of test have ids of training queries, 1 of these with the same text. Hint: "
     )
     Lists.from_lists(["scarf"], [["c"]], query_ids=["y"]).compare_with(train, "test")
     twice = Lists.from_lists(["hat", "hat"], [["a"], ["b"]], query_ids=["x", "y"])

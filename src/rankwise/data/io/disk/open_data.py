@@ -1,31 +1,28 @@
 """Opening data larger than memory: features are copied once, a block at a time, into a binary file that is mapped."""
 
-import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Keywords
-from rankwise.data import frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats
 from rankwise.data.io.disk.cache import mapped
 from rankwise.data.io.disk.mapped import BLOCK, DiskDataset, MappedRows, rows_at_once
+from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.letor.buffers import Growing
 from rankwise.data.io.letor.line_blocks import files_of
-from rankwise.data.io.letor.lines import highest_index
 from rankwise.data.io.letor.reader import Reader
 from rankwise.data.io.reading import format_of_data
-from rankwise.data.io.remote import accepts_urls
-from rankwise.data.io.tables.features import category_lists, column_names, feature_columns, in_days, matrix
-from rankwise.data.io.tables.parquet import arguments_for_frame, intact, parquet_files, reading, scan
+from rankwise.data.io.tables.features import CategoryLists, matrix
+from rankwise.data.io.tables.parquet import load, parquet_files
 
 Progress = Callable[[int, int], object]
 _PIECE = 1 << 16  # bytes that are read at once while runs are merged
@@ -91,36 +88,26 @@ def copy_parquet(
 
     ``block`` is how many bytes of features are in memory at once.
     """
-    paths = intact(parquet_files(path))
-    arguments_of_frame, absent = arguments_for_frame(paths, columns)
-    categorical = column_names(arguments_of_frame.get("categorical", ()))
-    with reading(paths):
-        table = scan(paths)
-        names = feature_columns(table, arguments_of_frame)
-        frames.warn_of_leakage(names, arguments_of_frame.get("features"))
-        bare: Keywords = {"features": (), "categorical": (), "categories": {}}
-        data = RankingDataset.from_frame(table, **{**arguments_of_frame, **bare})
-        listed = arguments_of_frame.get("categories") or {}
-        numbers = [name for name in names if name not in categorical and name not in listed]
-        table = in_days(table, numbers, arguments_of_frame.get("dates"))
-        lists = category_lists(table, names, {}, categorical, listed)
 
-    def rows(first: int, count: int) -> NDArray[np.float32]:
-        return matrix(table.slice(first, count), names, count, lists, warn=first == 0)
+    def fill(
+        table: pl.LazyFrame, names: Sequence[str], n_docs: int, lists: CategoryLists, order: NDArray[np.int64] | None
+    ) -> NDArray[np.float32]:
+        def rows(first: int, count: int) -> NDArray[np.float32]:
+            return matrix(table.slice(first, count), names, count, lists, warn=first == 0)
 
-    step = rows_at_once(len(names), block)
-    with target.open("xb") as file, reading(paths):
-        out = _Matrix(file, len(names))
-        if data.rows is not None:
-            _add_sorted(out, rows, data.rows, step, target.with_name("runs"), progress)
-        else:
-            for first in range(0, max(data.n_docs, 1), step):
-                out.add(rows(first, min(step, data.n_docs - first)))
+        step = rows_at_once(len(names), block)
+        with target.open("xb") as file:
+            out = _Matrix(file, len(names))
+            if order is not None:
+                _add_sorted(out, rows, order, step, target.with_name("runs"), progress)
+                return out.finish()
+            for first in range(0, max(n_docs, 1), step):
+                out.add(rows(first, min(step, n_docs - first)))
                 if progress is not None:
-                    progress(out.rows, data.n_docs)
-        features = out.finish()
-    changes = {"features": features, "feature_names": tuple(names), **frames.coded_columns(names, categorical, lists)}
-    return data.with_(**changes | dict.fromkeys(absent))
+                    progress(out.rows, n_docs)
+            return out.finish()
+
+    return load(path, columns, fill)
 
 
 def _add_sorted(
@@ -163,33 +150,15 @@ def copy_letor(
     """Write the features of LETOR text to ``target``, and return the data set with the features mapped from there.
 
     ``block`` is how many bytes of text, and of features, are in memory at once. The number of features is known only at
-    the end of the text. If a line has more than the rows that are written already, the rest of the text is searched for
-    its highest index and the file is written again: dense text is read once.
+    the end of the text: where a line has more than the rows that are written already, these are widened in the file.
     """
-    width = 0
-    while True:
-        with target.open("w+b") as file, file_formats.open_bytes(path) as (source, raw):
-            reader = _Spilling(path, _Matrix(file), block, **options)
-            reader.features.width = max(reader.features.width, width)
-            reader.resize_to_width()
-            lines = reader.line_blocks(source, block)
-            try:
-                for text, last in lines:
-                    reader.feed(text, last)
-                    if progress is not None:
-                        progress(raw.tell(), path.stat().st_size)
-                return reader.dataset()
-            except _OtherWidth as found:
-                width, base = found.args
-                options["first_index"] = "auto" if base < 0 else base
-                with contextlib.suppress(ValueError):  # what is wrong with the text is said when it is read
-                    for text, last in lines:
-                        width = max(width, int(highest_index(text, 0, last, reader.most)) + (base == 0))
-                width = min(width, reader.most)
-
-
-class _OtherWidth(Exception):  # noqa: N818 (nothing is wrong)
-    """The matrix turns out to have more columns, or its first column another index."""
+    with target.open("w+b") as file, file_formats.open_bytes(path) as (source, raw):
+        reader = _Spilling(path, _Matrix(file), block, **options)
+        for text, last in reader.line_blocks(source, block):
+            reader.feed(text, last)
+            if progress is not None:
+                progress(raw.tell(), path.stat().st_size)
+        return reader.dataset()
 
 
 class _Spilling(Reader):
@@ -216,14 +185,15 @@ class _Spilling(Reader):
         self.features.clear()
 
     def widen(self, width: int, shift: int = 0) -> None:
-        """Make the matrix wider, if none of it is written."""
+        """Make the matrix wider; what is written of it by half at least, so that this does not happen often."""
         if self.out.rows:
-            raise _OtherWidth(max(width, self.features.width), self.base)
+            width = min(max(width, self.out.width * 3 // 2), self.most)
+            self.out.resize(width, rows_at_once(width, self.block), shift)
         super().widen(width, shift)
 
     def matrix(self, width: int) -> NDArray[np.float32]:
-        if width < self.out.width:  # the widest line was one that could not be read
-            self.out.narrow(width, rows_at_once(self.out.width, self.block))
+        if width < self.out.width:
+            self.out.resize(width, rows_at_once(self.out.width, self.block))
         return self.out.finish()
 
 
@@ -240,15 +210,20 @@ class _Matrix:
         self.file.write(np.ascontiguousarray(rows).data)
         self.rows += len(rows)
 
-    def narrow(self, width: int, step: int) -> None:
-        """Keep the first ``width`` columns, going through ``step`` rows at a time; rows move towards the beginning."""
-        start = self.file.seek(0, os.SEEK_END) - 4 * self.rows * self.width
-        for first in range(0, self.rows, step):
+    def resize(self, width: int, step: int, shift: int = 0) -> None:
+        """Change the number of columns, moved right by ``shift``, going through ``step`` rows at a time in place."""
+        start, kept = self.file.seek(0, os.SEEK_END) - 4 * self.rows * self.width, min(width - shift, self.width)
+        firsts = range(0, self.rows, step)
+        for first in firsts if width < self.width else reversed(firsts):
             self.file.seek(start + 4 * first * self.width)
-            rows = np.frombuffer(self.file.read(4 * step * self.width), np.float32).reshape(-1, self.width)
+            count = min(step, self.rows - first)
+            rows = np.frombuffer(self.file.read(4 * count * self.width), np.float32).reshape(count, self.width)
+            resized = np.zeros((count, width), np.float32)
+            resized[:, shift : shift + kept] = rows[:, :kept]
             self.file.seek(start + 4 * first * width)
-            self.file.write(np.ascontiguousarray(rows[:, :width]).data)
+            self.file.write(resized.data)
         self.file.truncate(start + 4 * self.rows * width)
+        self.file.seek(0, os.SEEK_END)
         self.width = width
 
     def finish(self) -> NDArray[np.float32]:

@@ -5,6 +5,7 @@ that the peak is what the finished array needs and one step more. A matrix whose
 out in place, from its last row to its first.
 """
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from rankwise.base.arrays import Column, Keywords, offsets_of
 from rankwise.base.compiling import kernel
-from rankwise.data.io.letor.decimals import is_digit
 
 _LEAST_STEP = 1 << 16
 _MOST_STEP = 1 << 24
 _BATCH = 1 << 14  # rows, as the reader has
 _CELLS = 1 << 16
 _MOST_DIGITS = 64
+_MOST_NUMBER = 10**18 - 1  # of ids; longer ones are words
 _NO_INDEXES, _NO_VALUES = np.empty(0, np.int64), np.empty(0, np.float32)
 
 
@@ -30,13 +31,6 @@ def _spread(flat, rows, old, new, shift):  # type: ignore[no-untyped-def]
         for column in range(new - 1, -1, -1):
             source = column - shift
             flat[target + column] = flat[start + source] if 0 <= source < old else flat.dtype.type(0)
-
-
-@kernel
-def _narrow(flat, rows, old, new):  # type: ignore[no-untyped-def]
-    for row in range(rows):
-        for column in range(new):
-            flat[row * new + column] = flat[row * old + column]
 
 
 class Growing:
@@ -85,11 +79,6 @@ class Growing:
         if self.rows * width > self.flat.size:
             self._resize(self.rows * width)
         _spread(self.flat, self.rows, self.width, width, shift)
-        self.width = width
-
-    def narrow(self, width: int) -> None:
-        """Keep the first ``width`` columns."""
-        _narrow(self.flat, self.rows, self.width, width)
         self.width = width
 
     def clear(self) -> None:
@@ -162,10 +151,6 @@ class GrowingRows:
         self.columns.flat[: self.columns.rows] += shift
         self._make_batch()
 
-    def narrow(self, width: int) -> None:
-        """Keep the first ``width`` columns; no later one was written to."""
-        self.width = width
-
     def finish(self) -> Any:
         """Return the sparse matrix."""
         from scipy.sparse import csr_array
@@ -173,24 +158,6 @@ class GrowingRows:
         options: Keywords = {"shape": (self.rows, self.width), "copy": False}
         offsets = offsets_of(self.counts.finish()[:, 0])
         return csr_array((self.values.finish()[:, 0], self.columns.finish()[:, 0], offsets), **options)
-
-
-@kernel
-def _whole_numbers(text, spans, out):  # type: ignore[no-untyped-def]
-    """Read spans of text as whole numbers; False as soon as one is not written the way Python writes such a number."""
-    for i in range(spans.shape[0]):
-        at, length = spans[i, 0], spans[i, 1]
-        negative = text[at] == 45
-        digits = length - negative
-        if digits < 1 or digits > 18 or (text[at + negative] == 48 and length > 1):
-            return False
-        number = np.int64(0)
-        for place in range(at + negative, at + length):
-            if not is_digit(text[place]):
-                return False
-            number = number * 10 + (np.int64(text[place]) - 48)
-        out[i] = -number if negative else number
-    return True
 
 
 @kernel
@@ -234,12 +201,13 @@ class GrowingIds:
         """Add the ids that stand in these spans (start, length) of UTF-8 text."""
         if not len(spans):
             return
-        if all(batch.dtype.kind == "i" for batch in self.batches[-1:]):
-            numbers = np.empty(len(spans), np.int64)
-            if _whole_numbers(text, spans, numbers):
-                self.batches.append(numbers)
-                return
         words = _words(text, spans)
+        if all(batch.dtype.kind == "i" for batch in self.batches[-1:]) and words.itemsize <= len(str(-_MOST_NUMBER)):
+            with contextlib.suppress(ValueError):
+                numbers = words.astype(np.int64)
+                if (np.abs(numbers) <= _MOST_NUMBER).all() and (numbers.astype(words.dtype) == words).all():
+                    self.batches.append(numbers)
+                    return
         try:
             self.batches.append(words.astype(np.str_))
         except UnicodeDecodeError:  # not ASCII

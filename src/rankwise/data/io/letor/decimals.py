@@ -99,20 +99,6 @@ def is_digit(byte):
     return np.uint8(byte - np.uint8(48)) <= np.uint8(9)
 
 
-@kernel(forceinline=True)
-def write_whole(out, at, number):
-    """Write a whole number of 0 or more, and return where it ends."""
-    count = 1
-    rest = number // 10
-    while rest > 0:
-        count += 1
-        rest //= 10
-    for place in range(at + count - 1, at - 1, -1):
-        out[place] = 48 + number % 10
-        number //= 10
-    return at + count
-
-
 @kernel
 def _many_digits(text, at):
     """Read a number of more digits than fit: the first 18 that count, and the power of ten that the rest stands for."""

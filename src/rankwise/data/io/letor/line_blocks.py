@@ -26,43 +26,33 @@ def line_blocks(
     The buffer holds ``size`` bytes of text, and grows only for a line that does not fit into it; a line of more than
     ``longest`` bytes is ``too_long``. Every byte is searched once, however small the pieces that the source returns.
     """
-    space = np.empty(size + 1 + SLACK, np.uint8)
+    space = bytearray(size + 1 + SLACK)
     rest = 0
     start = True
     while True:
-        if 2 * rest > space.size - 1 - SLACK:
-            space = np.concatenate((space, np.empty_like(space)))
-        view = space.data
+        if 2 * rest > len(space) - 1 - SLACK:
+            small, space = space, bytearray(2 * len(space))
+            space[:rest] = small[:rest]
+        text, view = np.frombuffer(space, np.uint8), memoryview(space)
         count = source.readinto(view[rest : -1 - SLACK])
         if not count:
             if rest:
                 space[rest] = _NEWLINE
-                yield space, rest + 1
+                yield text, rest + 1
             return
         filled = rest + count
         if start and filled >= len(BYTE_ORDER_MARK):
             start = False
-            if bytes(view[: len(BYTE_ORDER_MARK)]) == BYTE_ORDER_MARK:
+            if space.startswith(BYTE_ORDER_MARK):
                 view[: len(BYTE_ORDER_MARK)] = b" " * len(BYTE_ORDER_MARK)
-        last = _after_last_newline(view, rest, filled)
+        last = space.rfind(b"\n", rest, filled) + 1
         if last:
             start = False
-            yield space, last
-            space[: filled - last] = space[last:filled].copy()
+            yield text, last
+            view[: filled - last] = view[last:filled]
         rest = filled - last
         if rest > longest:
             raise too_long()
-
-
-def _after_last_newline(view: memoryview, begin: int, end: int) -> int:
-    """Return the end of the last line in ``view[begin:end]``; 0 without one."""
-    while end > begin:
-        first = max(begin, end - 65536)
-        position = bytes(view[first:end]).rfind(b"\n")
-        if position >= 0:
-            return first + position + 1
-        end = first
-    return 0
 
 
 def files_of(path: Path, sizes: Sizes | None = None) -> list[Path]:

@@ -7,6 +7,7 @@ line; it resumes from there when called again.
 
 import numpy as np
 
+from rankwise.base.arrays import Column
 from rankwise.base.compiling import kernel
 from rankwise.data.io.letor import decimals
 
@@ -71,18 +72,11 @@ def line_end(text, at):
     return at
 
 
-@kernel
-def expected_indexes(least, width):
+def expected_indexes(least: int, width: int) -> tuple[Column, Column, Column]:
     """Write ``index:`` of every column as a little-endian word; with it a mask of its bytes, and its digits' number."""
-    texts, masks, lengths = np.zeros(width, np.uint64), np.zeros(width, np.uint64), np.empty(width, np.int64)
-    space = np.empty(9, np.uint8)
-    for column in range(width):
-        lengths[column] = decimals.write_whole(space, 0, column + least)
-        space[lengths[column]] = COLON
-        for place in range(lengths[column] + 1):
-            texts[column] |= np.uint64(space[place]) << np.uint64(8 * place)
-            masks[column] |= np.uint64(255) << np.uint64(8 * place)
-    return texts, masks, lengths
+    indexes = np.arange(least, least + width).astype("S7")
+    texts, lengths = np.strings.add(indexes, b":").astype("S8").view("<u8"), np.strings.str_len(indexes)
+    return texts, ~np.uint64(0) >> (8 * (7 - lengths)).astype(np.uint64), lengths
 
 
 @kernel

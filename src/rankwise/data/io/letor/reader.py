@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base.arrays import Column, Keywords
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import open_bytes
 from rankwise.data.io.letor import lines
 from rankwise.data.io.letor.buffers import Growing, GrowingIds, GrowingRows, NotUtf8Error, probabilities
 from rankwise.data.io.letor.decimals import exact_float32
 from rankwise.data.io.letor.line_blocks import Sizes, line_blocks, read_sizes, side_files
-from rankwise.data.io.remote import accepts_urls
 
 _BLOCK = 1 << 22  # bytes of text
 _BATCH = 1 << 14  # rows between two visits of Python
@@ -299,6 +299,5 @@ class Reader:
 
     def matrix(self, width: int) -> NDArray[np.float32]:
         """Return the features, in as many columns as the file has."""
-        if width < self.features.width:
-            self.features.narrow(width)
-        return self.features.finish()
+        features: NDArray[np.float32] = self.features.finish()
+        return features[:, :width] if width < features.shape[1] else features

@@ -3,8 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from rankwise.base import threads
 from rankwise.data import columns
 from rankwise.data.categories import is_numeric
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import BYTE_ORDER_MARK, read_bytes
-from rankwise.data.io.remote import accepts_urls
 from rankwise.data.io.tables import marks
 from rankwise.data.io.tables.features import column_names, feature_columns
 from rankwise.data.io.tables.polars import ids_from_text
@@ -26,7 +26,6 @@ from rankwise.data.io.tables.polars import ids_from_text
 _MARKS = (",", "\t", ";", "|")
 MARKS = marks.CHOICES
 """Argument of :func:`read_csv` -> the marks that it may be."""
-_LINE = "\0line"  # a column that no file has
 _HINT = "mend the line; text with commas, quotes or line ends in it stands in quotes"
 _SEPARATOR = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
@@ -95,11 +94,8 @@ def read_csv(
     texts = [names.get(column.role) for column in columns.COLUMNS if column.kind == "text"]
     coded = column_names(arguments.get("categorical", ()))
     kept = [*words, *coded, *filter(None, (*identifiers, *texts))]
-    content, between = _content(path, separator)
-    table = _named(content, path, between=between, words=kept)
+    table, between = _named(path, separator)
     others = [name for name in table.columns if name not in kept]
-    if again := marks.unclear(table.frame.select(others), content, between, always=bool(decimal or thousands)):
-        table = _as_text(table, again, content, path, between, kept)
     numbers = marks.read(table.frame.select(others), decimal, thousands, between)
     frame = table.frame.with_columns(
         *numbers.columns,
@@ -122,41 +118,30 @@ def read_csv(
     return data
 
 
-def read_table(path: Path, *, separator: str | None = None, words: Collection[str] | None = ()) -> TextTable:
-    """Read a CSV file with the line of each row; columns of ``words``, or all if None, stay text."""
-    content, between = _content(path, separator)
-    return _named(content, path, between=between, words=words)
+def read_table(path: Path, *, separator: str | None = None) -> TextTable:
+    """Read a CSV file as text, with the line of each row."""
+    return _named(path, separator)[0]
 
 
-def _content(path: Path, separator: str | None) -> tuple[bytes, str]:
-    """Return the text of a file, and what separates its columns, which spreadsheets may say in a line of its own."""
+def _named(path: Path, separator: str | None) -> tuple[TextTable, str]:
+    """Return the table of a file whose first line must name the columns, and what separates these.
+
+    Spreadsheets may say the separator in a line of its own.
+    """
     content = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
     if said := _SEPARATOR.match(content):
         content = content[said.end() - 1 :]  # the end of the line stays, so that lines keep their numbers
-        return content, separator or said[1].decode()
-    first, _, _ = content.partition(b"\n")
-    return content, separator or max(_MARKS, key=first.decode("utf-8", "replace").count)
-
-
-def _named(content: bytes, path: Path, *, between: str, words: Collection[str] | None) -> TextTable:
-    """Return the table of a text whose first line must name the columns."""
-    table = parse(content, path, between=between, words=words)
+        between = separator or said[1].decode()
+    else:
+        first, _, _ = content.partition(b"\n")
+        between = separator or max(_MARKS, key=first.decode("utf-8", "replace").count)
+    table = parse(content, path, between=between)
     if not table.columns:
         raise check.error("there is nothing in the file", where=str(path), hint="write one line per document")
     if all(_is_number(name) for name in table.columns):
         got, hint = f"{len(table.columns)} numbers", "put a line with a name for each column before the others"
         raise check.error("the first line of a CSV file must name the columns", got=got, where=str(path), hint=hint)
-    return table
-
-
-def _as_text(
-    table: TextTable, again: list[str], content: bytes, path: Path, between: str, kept: list[str]
-) -> TextTable:
-    """Return the table with some columns of numbers as they are written, which alone are read again."""
-    written = _read_columns(content, between, True, None, again)
-    if written.height == table.frame.height:  # no line is blank
-        return replace(table, frame=table.frame.with_columns(written))
-    return parse(content, path, between=between, words=[*kept, *again])
+    return table, between
 
 
 def _codes(column: pl.Series) -> pl.Series:
@@ -177,47 +162,30 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def parse(
-    text: bytes, path: Path, *, between: str, header: bool = True, words: Collection[str] | None = ()
-) -> TextTable:
-    """Read a table from the content of a file without blank lines. Columns of ``words`` (None: all) stay text.
+def parse(text: bytes, path: Path, *, between: str, header: bool = True) -> TextTable:
+    """Read a table from the content of a file without blank lines; all cells stay text.
 
-    Every line must have as many columns as the first, and a header must name each of them once. A column of numbers
-    that are too long for polars is text.
+    Every line must have as many columns as the first, and a header must name each of them once.
     """
     threads.check_tables()
     first = header_of(text, path, between)[1] if header else 1
     try:
-        table = _read_columns(text, between, header, words)
+        table = _read_columns(text, between, header)
     except _BROKEN:
         what, line = _damage(text, path, between)
-        if what:
-            raise check.error(what, where=f"{path}, line {line}", hint=_HINT) from None
-        try:
-            table = _read_columns(text, between, header, None)
-        except _BROKEN:
-            where = f"{path}, line {_first_unreadable(text, between, header)}"
-            raise check.error("a line cannot be read as columns of a table", where=where, hint=_HINT) from None
-    numbered = table.select(pl.all(), pl.Series(_lines(table, first), dtype=pl.Int64).alias(_LINE)).filter(
-        ~pl.all_horizontal(pl.exclude(_LINE).is_null())
-    )
-    rows = TextTable(numbered.drop(_LINE), numbered[_LINE].to_numpy())
+        what = what or "a line cannot be read as columns of a table"
+        line = line or _first_unreadable(text, between, header)
+        raise check.error(what, where=f"{path}, line {line}", hint=_HINT) from None
+    rows = TextTable(table, _lines(table, first))
+    is_blank = table.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    if table.height and is_blank.any():
+        rows = TextTable(table.filter(~is_blank), rows.lines[~is_blank.to_numpy()])
     _check_short(text, path, between, rows)
     return rows
 
 
-def _read_columns(
-    text: bytes, between: str, header: bool, words: Collection[str] | None, chosen: list[str] | None = None
-) -> pl.DataFrame:
-    return pl.read_csv(
-        text,
-        columns=chosen,
-        has_header=header,
-        separator=between,
-        infer_schema_length=0 if words is None else None,
-        raise_if_empty=False,
-        schema_overrides=dict.fromkeys(words or (), pl.String),
-    )
+def _read_columns(text: bytes, between: str, header: bool) -> pl.DataFrame:
+    return pl.read_csv(text, has_header=header, separator=between, infer_schema_length=0, raise_if_empty=False)
 
 
 def header_of(text: bytes, path: Path, between: str) -> tuple[list[str], int]:
@@ -238,8 +206,7 @@ def _lines(table: pl.DataFrame, first: int) -> NDArray[np.int64]:
     """Return the line on which each row begins, counted from ``first``; text in quotes may span several lines."""
     breaks = np.zeros(table.height, np.int64)
     for column in table.iter_columns():
-        if column.dtype == pl.String:
-            breaks += column.str.count_matches("\n", literal=True).fill_null(0).to_numpy()
+        breaks += column.str.count_matches("\n", literal=True).fill_null(0).to_numpy()
     return first + np.arange(table.height) + np.cumsum(breaks) - breaks
 
 
@@ -288,7 +255,7 @@ def _first_unreadable(text: bytes, between: str, header: bool) -> int:
     while bad - good > 1:
         middle = (good + bad) // 2
         try:
-            _read_columns(text[: ends[middle - 1]], between, header, None)
+            _read_columns(text[: ends[middle - 1]], between, header)
             good = middle
         except _BROKEN:
             bad = middle

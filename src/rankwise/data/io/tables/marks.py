@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-import numpy as np
 import polars as pl
 
 from rankwise import check
@@ -18,10 +17,15 @@ CHOICES = {"decimal": (".", ","), "thousands": ("none", ".", ",", " ", "'")}
 """Argument -> the marks that it may be."""
 
 _POINTS = 20  # numbers with a point of which three decimals each are no chance
-_LETTERS = 1 << 22  # of a file that are looked at together
 _BLANKS = "[ \u00a0\u202f]"
 _OTHER = "[ \u00a0\u202f'\u2019]"
 _ZEROS = r"^[-+]?0\d"
+_EXPONENT = r"(?:[eE][-+]?\d+)?"
+# Numbers: a mark that some have, and a pattern of all. Beside decimal commas, points may stand between thousands.
+_DECIMAL_COMMA = ",", rf"\d+{_EXPONENT}|(?:\d+|\d{{1,3}}(?:\.\d{{3}})+),\d*{_EXPONENT}|\d{{1,3}}(?:\.\d{{3}})+"
+_COMMA_OF_THOUSANDS = ",", rf"\d*\.?\d+{_EXPONENT}|[1-9]\d{{0,2}}(?:,\d{{3}})+(?:\.\d*)?"
+_POINT_OF_THOUSANDS = r"\.", r"\d{1,3}|[1-9]\d{0,2}(?:\.\d{3})+"
+_OTHER_GROUPS = _OTHER, rf"\d+(?:[.,]\d*)?|[1-9]\d{{0,2}}(?:{_OTHER}\d{{3}})+(?:[.,]\d*)?"
 
 
 def plain(column: pl.Series, decimal: str = ".", thousands: str = "none") -> pl.Series:
@@ -45,34 +49,21 @@ def plain(column: pl.Series, decimal: str = ".", thousands: str = "none") -> pl.
     return numbers if numbers.null_count() == stripped.null_count() else column
 
 
-def unclear(frame: pl.DataFrame, content: bytes, between: str, *, always: bool = False) -> list[str]:
-    """Return columns that were read as numbers, and whose text may say something else: 1.582, 007."""
-    numeric = [series.name for series in frame.iter_columns() if series.dtype.is_numeric()]
-    if always:
-        return numeric
-    zeros = _has_leading_zeros(content, between)  # in some column, perhaps of dates or ids: only whole numbers matter
-    return [name for name in numeric if (zeros and frame[name].dtype.is_integer()) or _may_be_grouped(frame[name])]
+def _as_written(column: pl.Series) -> pl.Series:
+    """Return a column of text as whole numbers, numbers, or true and false, if all of its values are written so."""
+    for kind in (pl.Int64, pl.Float64):
+        numbers = column.cast(kind, strict=False)
+        if numbers.null_count() == column.null_count():
+            return numbers
+    small = column.str.to_lowercase()
+    return small == "true" if small.is_in(("true", "false")).all() else column
 
 
-def _has_leading_zeros(content: bytes, between: str) -> bool:
-    """Whether some cell begins with a zero and another digit."""
-    letters = np.frombuffer(content, np.uint8)
-    for start in range(0, letters.size, _LETTERS):
-        before, first, second = (letters[start + shift : start + shift + _LETTERS] for shift in range(3))
-        size = second.size
-        zeros = (first[:size] == ord("0")) & (second >= ord("0")) & (second <= ord("9"))
-        if np.isin(before[:size][zeros], np.frombuffer(f'\n"{between}'.encode(), np.uint8)).any():
-            return True
-    return False
-
-
-def _may_be_grouped(column: pl.Series) -> bool:
-    """Whether numbers may be whole ones with a point before three digits: 1.582 and 950."""
-    values = column.drop_nulls().cast(pl.Float64)
-    broken = values.filter(values != values.floor())
-    if not len(broken) or not (values.abs() < 1000).all() or not (broken.abs() >= 1).all():
-        return False
-    return bool(((broken * 1000 - (broken * 1000).round()).abs() < 1e-6).all())
+def _is_unclear(column: pl.Series, numbers: pl.Series) -> bool:
+    """Whether the text of numbers may say something else: 1.582, 007."""
+    if numbers.dtype.is_integer():
+        return bool(column.str.contains(_ZEROS).any())
+    return numbers.dtype.is_float() and _all(column, *_POINT_OF_THOUSANDS)
 
 
 def _cells(column: pl.Series) -> pl.Series:
@@ -80,34 +71,9 @@ def _cells(column: pl.Series) -> pl.Series:
     return stripped.set(stripped.is_in(MISSING), None)
 
 
-def _all(cells: pl.Series, *patterns: str) -> bool:
-    """Whether every cell that is not missing matches one of the patterns."""
-    return bool(cells.str.contains(rf"^[-+]?(?:{'|'.join(patterns)})$").all())
-
-
-def _has(cells: pl.Series, text: str) -> bool:
-    return bool(cells.str.contains(text, literal=True).any())
-
-
-def _decimal_comma(cells: pl.Series) -> bool:
-    """Whether all cells are numbers, some with a decimal comma; points may stand between thousands."""
-    exponent = r"(?:[eE][-+]?\d+)?"
-    numbers = (rf"\d+{exponent}", rf"(?:\d+|\d{{1,3}}(?:\.\d{{3}})+),\d*{exponent}", r"\d{1,3}(?:\.\d{3})+")
-    return _has(cells, ",") and _all(cells, *numbers)
-
-
-def _comma_of_thousands(cells: pl.Series) -> bool:
-    return _has(cells, ",") and _all(cells, r"\d*\.?\d+(?:[eE][-+]?\d+)?", r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
-
-
-def _other_groups(cells: pl.Series) -> bool:
-    """Whether all cells are numbers, some with a blank or an apostrophe between thousands."""
-    numbers = r"\d+(?:[.,]\d*)?", rf"[1-9]\d{{0,2}}(?:{_OTHER}\d{{3}})+(?:[.,]\d*)?"
-    return bool(cells.str.contains(_OTHER).any()) and _all(cells, *numbers)
-
-
-def _point_of_thousands(cells: pl.Series) -> bool:
-    return _has(cells, ".") and _all(cells, r"\d{1,3}", r"[1-9]\d{0,2}(?:\.\d{3})+")
+def _all(cells: pl.Series, mark: str, numbers: str) -> bool:
+    """Whether all cells that are not missing are such numbers, some of them with a mark."""
+    return bool(cells.str.contains(mark).any()) and bool(cells.str.contains(rf"^[-+]?(?:{numbers})$").all())
 
 
 @dataclass
@@ -155,7 +121,8 @@ class Numbers:
 def warn_of_categories(frame: pl.DataFrame) -> None:
     """Warn of categories that are numbers with a comma."""
     cells = {series.name: _cells(series) for series in frame.iter_columns()}
-    named = {name: _first(one, ",") for name, one in cells.items() if _decimal_comma(one) or _comma_of_thousands(one)}
+    with_comma = (_DECIMAL_COMMA, _COMMA_OF_THOUSANDS)
+    named = {name: _first(one, ",") for name, one in cells.items() if any(_all(one, *form) for form in with_comma)}
     if named:
         shown = ", ".join(f"{name} ({cell})" for name, cell in named.items())
         what = f"categories that are numbers with a comma: {shown}"
@@ -164,24 +131,31 @@ def warn_of_categories(frame: pl.DataFrame) -> None:
 
 
 def _first(cells: pl.Series, mark: str) -> str:
-    return str(cells.filter(cells.str.contains(mark, literal=True).fill_null(value=False))[0])
+    return str(cells.filter(cells.str.contains(mark).fill_null(value=False))[0])
 
 
 def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, between: str) -> Numbers:
     """Read columns as numbers where all of their cells are: with these marks, or by default those that they show."""
     found = Numbers()
-    texts = {series.name: _cells(series) for series in frame.iter_columns() if series.dtype == pl.String}
+    written = {series.name: _as_written(series) for series in frame.iter_columns()}
+    texts = {
+        series.name: _cells(series)
+        for series, numbers in zip(frame.iter_columns(), written.values(), strict=True)
+        if numbers.dtype != pl.Boolean
+        and (decimal or thousands or numbers.dtype == pl.String or _is_unclear(series, numbers))
+    }
     decimals, groups = set[str](), set[str]()  # columns whose commas may be decimal ones, or between thousands
     if decimal is None and thousands != ",":
-        decimals = {name for name, cells in texts.items() if _decimal_comma(cells)}
+        decimals = {name for name, cells in texts.items() if _all(cells, *_DECIMAL_COMMA)}
     if decimal != "," and thousands is None:
-        groups = {name for name, cells in texts.items() if _comma_of_thousands(cells)}
+        groups = {name for name, cells in texts.items() if _all(cells, *_COMMA_OF_THOUSANDS)}
     # What one column cannot mean otherwise, the others mean, too; and columns are separated by commas for a point.
     european = (decimals > groups or between == ";") and not groups - decimals and between != ","
     american = bool(groups - decimals) and not decimals - groups
     commas = decimal == "," or (bool(decimals) and european)
     for series in frame.iter_columns():
-        name, cells, numbers = series.name, texts.get(series.name), plain(series)
+        name, cells = series.name, texts.get(series.name)
+        numbers = written[name] if cells is None else plain(series)
         either = name in decimals and name in groups
         if cells is None:
             pass
@@ -191,15 +165,15 @@ def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, betwee
             numbers = plain(series, ",", "." if thousands is None else thousands)
         elif name in groups:
             numbers = plain(series, ".", ",")
-        elif thousands is None and _point_of_thousands(cells):
+        elif thousands is None and _all(cells, *_POINT_OF_THOUSANDS):
             n_points = int(cells.str.contains(".", literal=True).sum())
             if commas or numbers.dtype == pl.String:
                 numbers = plain(series, ",", ".")
-                found.joined[name] = _first(cells, ".")
+                found.joined[name] = _first(cells, r"\.")
             elif between == ";" or (between != "," and _POINTS <= n_points < len(cells.drop_nulls())):
-                found.pointed[name] = _first(cells, ".")
-        elif thousands is None and numbers.dtype == pl.String and _other_groups(cells):
-            found.doubtful[name] = str(cells.filter(cells.str.contains(_OTHER).fill_null(value=False))[0])
+                found.pointed[name] = _first(cells, r"\.")
+        elif thousands is None and numbers.dtype == pl.String and _all(cells, *_OTHER_GROUPS):
+            found.doubtful[name] = _first(cells, _OTHER)
         elif decimal or thousands not in (None, "none"):
             mark = decimal or ("," if thousands == "." else ".")
             marked = plain(series, mark, ("." if mark == "," else "none") if thousands is None else thousands)

@@ -1,4 +1,4 @@
-"""Reading and writing Parquet; a file of rankwise describes its columns, and is checked for damage."""
+"""Reading and writing Parquet; a file of rankwise describes its columns."""
 
 import contextlib
 import json
@@ -16,10 +16,9 @@ from rankwise.data import columns, frames
 from rankwise.data.arguments import Roles
 from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import is_known, is_parquet
-from rankwise.data.io.remote import accepts_urls
-from rankwise.data.io.tables import checksum
-from rankwise.data.io.tables.features import feature_columns
+from rankwise.data.io.tables.features import feature_columns, matrix
 
 Source = str | Path
 """A file, or a URL that polars reads."""
@@ -35,12 +34,17 @@ def read_parquet(path: str | Path, **arguments: Unpack[Roles]) -> RankingDataset
     """Read a Parquet file, or all of a folder in the order of their names; from a URL they are downloaded first.
 
     ``arguments`` are those of :meth:`RankingDataset.from_frame`. A file that :func:`write_parquet` wrote
-    describes its columns itself; it has a checksum of its content, and damage to it is an error.
+    describes its columns itself.
     """
-    paths = intact(parquet_files(path))
-    frame_arguments, absent = arguments_for_frame(paths, cast("Keywords", arguments))
+    return load(Path(path), cast("Keywords", arguments))
+
+
+def load(path: Path, arguments: Keywords, fill: frames.Fill = matrix) -> RankingDataset:
+    """Read as :func:`read_parquet`; ``fill`` makes the matrix of features."""
+    paths = parquet_files(path)
+    arguments, absent = arguments_for_frame(paths, arguments)
     with reading(paths):
-        data = RankingDataset.from_frame(scan(paths), **frame_arguments)
+        data = frames.from_frame(scan(paths), RankingDataset, fill=fill, **arguments)
     nothing: Keywords = dict.fromkeys(absent)
     return data.with_(**nothing) if absent else data
 
@@ -65,8 +69,7 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
         "absent": [name for name in _ABSENT if getattr(data, name) is None],
     }
     with replacing(path, force=force) as new:
-        table.write_parquet(new, metadata={_METADATA: json.dumps(description), **checksum.METADATA})
-        checksum.seal(new)
+        table.write_parquet(new, metadata={_METADATA: json.dumps(description)})
     return path
 
 
@@ -81,13 +84,6 @@ def parquet_files(path: str | Path) -> list[Path]:
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [check.readable(path)]
     if not paths:
         raise FileNotFoundError(f"there are no .parquet files in the folder {path}.")
-    return paths
-
-
-def intact(paths: list[Path]) -> list[Path]:
-    """Return the files; raise if one differs from its checksum."""
-    for path in paths:
-        checksum.verify(path, hint=_HINT)
     return paths
 
 

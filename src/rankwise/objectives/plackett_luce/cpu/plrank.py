@@ -40,6 +40,17 @@ PLACED_G, PLACED_H, APART_G, APART_H, TIMES, SUMS = range(6)
 
 
 @kernel
+def fill_ideal(first, last, offsets, rewards, discounts, ideal):
+    """Fill the largest Σ discount · reward of each query, for discounts in any order."""
+    for q in range(first, last):
+        reward = np.sort(rewards[offsets[q] : offsets[q + 1]])[::-1]
+        discount = np.sort(discounts[: reward.size])[::-1]
+        ideal[q] = 0.0
+        for k in range(discount.size):
+            ideal[q] += discount[k] * reward[k]
+
+
+@kernel
 def plrank_kernel(
     first, last, offsets, scores, rewards, discounts, samples, race, draws, baseline, keys, queries,
     value, gradient, hessian,
@@ -59,7 +70,7 @@ def plrank_kernel(
         head = min(n, discounts.size)
         if n == 1:
             value[q] = -discounts[0] * reward[0]
-        elif _any(reward):
+        elif reward.any():
             steep = tabulate(scores[start:end], reward, head, floats, integers)
             sums[:n] = 0.0
             shared[:] = 0.0
@@ -79,14 +90,6 @@ def plrank_kernel(
                 gradient[i] = -sums[j, PLACED_G]
                 if has_hessian:
                     hessian[i] = -sums[j, PLACED_H]
-
-
-@kernel
-def _any(rewards):
-    result = False
-    for reward in rewards:
-        result |= reward != 0.0
-    return result
 
 
 @kernel

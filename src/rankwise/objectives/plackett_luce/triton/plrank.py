@@ -1,4 +1,4 @@
-"""PL-Rank on a device: rankings are drawn there, the same as on the CPU (``race.py``, ``sequence.py``).
+"""PL-Rank on a device: rankings are drawn there, the same as on the CPU (``draws.py``).
 
 The formulas are in ``cpu/plrank.py``. Two steps, for as many samples at once as the scratch memory holds:
 
@@ -20,8 +20,7 @@ from torch import Tensor
 from rankwise.base.device.arithmetic import log_add
 from rankwise.base.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.plackett_luce.triton.race import Race
-from rankwise.objectives.plackett_luce.triton.sequence import TableDraws
+from rankwise.objectives.plackett_luce.triton.draws import Race, TableDraws
 from rankwise.objectives.ragged import Derivatives, Random
 
 _TILE, _LANES = 128, 32

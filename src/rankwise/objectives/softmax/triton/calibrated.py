@@ -1,4 +1,4 @@
-"""The calibrated loss on a device: a program walks along a list four times. The formulas are in ``calibrated.py``."""
+"""The calibrated loss on a device: a program walks along a list four times. The formulas are in ``softmax/cpu.py``."""
 
 from typing import Any
 

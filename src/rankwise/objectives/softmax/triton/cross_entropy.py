@@ -1,6 +1,6 @@
-"""Cross entropy of the softmax family on a device: a program walks along a list three times, several along a long one.
+"""The softmax family on a device: targets, and cross entropy, for which a program walks along a list three times.
 
-The formulas, and why the best document is computed apart, are in ``cpu.py``.
+Several walk along a long one. The formulas, and why the best document is computed apart, are in ``cpu.py``.
 """
 
 import math
@@ -15,12 +15,71 @@ from rankwise.base.device.launching import program_list, tile_bounds, triton_ker
 from rankwise.base.device.random import document_uniforms
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.ragged import Derivatives, Random
-from rankwise.objectives.softmax.cpu import GAMMA_TIGHT, GAMMA_UNIFORM
-from rankwise.objectives.softmax.triton.targets import tight_targets
+from rankwise.objectives.softmax.cpu import EXP, GAMMA_UNIFORM, GAMMA_ZERO, SHARE
 
+_EXP, _SHARE = tl.constexpr(EXP), tl.constexpr(SHARE)
+_ZERO, _UNIFORM = tl.constexpr(GAMMA_ZERO), tl.constexpr(GAMMA_UNIFORM)
 _BLOCK = 256
 LONG = 4096
 """The longest list of one program; longer lists are shared among several."""
+
+
+@triton_kernel
+def _fill_targets(
+    offsets, labels, weights, masses, units, target: tl.constexpr, weighted: tl.constexpr, block: tl.constexpr
+):
+    """Fill the target distribution of a list, in double precision; a label that is not valid makes it NaN."""
+    query, first, size = program_list(offsets)
+    lanes = tl.arange(0, block)
+    tops = tl.zeros([block], tl.float64)
+    wrong = tl.zeros([block], tl.int32)
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        label = tl.load(labels + first + start + lanes, mask=inside, other=0.0).to(tl.float64)
+        tops = tl.maximum(tops, label)
+        wrong += ((label >= 0.0) & (label < float("inf"))).to(tl.int32) == 0
+    top = tl.max(tops)
+    large = (top >= 64.0) & (target > _SHARE)  # keeps 2^label finite for any label
+    unit = tl.where(large, tl.exp2(-top), 1.0)
+    sums = tl.zeros([block], tl.float64)
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        rows = first + start + lanes
+        label = tl.load(labels + rows, mask=inside, other=0.0).to(tl.float64)
+        if target == _EXP:
+            mass = tl.exp(label - top)
+        elif target == _SHARE:
+            mass = label
+        else:
+            mass = tl.exp2(tl.where(large, label - top, label)) - unit
+        if weighted:
+            mass = mass * tl.load(weights + rows, mask=inside, other=0.0)
+        if target == _ZERO:
+            mass = mass + unit
+        mass = tl.where(inside, mass, 0.0)
+        sums += mass
+        tl.store(masses + rows, mass.to(masses.dtype.element_ty), mask=inside)
+    total = tl.sum(sums)
+    learns = size > 1
+    if target < _UNIFORM:
+        learns = learns & (total > 0.0)
+        total = tl.where(total > 0.0, total, 1.0)
+        for start in range(0, size, block):
+            inside = start + lanes < size
+            rows = first + start + lanes
+            mass = tl.load(masses + rows, mask=inside, other=0.0).to(tl.float64) / total
+            tl.store(masses + rows, mass.to(masses.dtype.element_ty), mask=inside)
+    unit = tl.where(learns, unit, -1.0)
+    tl.store(units + query, tl.where(tl.sum(wrong) > 0, float("nan"), unit))
+
+
+def fill_targets(lists: DeviceLists, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
+    """Compute the target distributions."""
+    weights, target = arguments
+    weighted = weights.numel() > 0
+    _fill_targets[(lists.n_queries,)](
+        lists.offsets, labels, weights if weighted else labels, *out, target, weighted, _BLOCK, num_warps=2
+    )
 
 
 @triton.jit
@@ -210,16 +269,9 @@ def _neumann(
     """
     _, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
-    lowest = tl.full([block], float("-inf"), tl.float64)
-    tops, places = lowest, tl.zeros([block], tl.int32)
-    for start in range(0, size, block):
-        inside = start + lanes < size
-        score = tl.load(scores + first + start + lanes, mask=inside, other=float("-inf")).to(tl.float64)
-        places = tl.where(score > tops, start + lanes, places)
-        tops = tl.maximum(tops, score)
-    top = tl.max(tops)
-    best = tl.min(tl.where(tops == top, places, size))
-    seconds = lowest
+    top, best, _ = _walk_tops(first, 0, size, scores, scores, 0.0, False, 0, 0, 0, block)
+    top = top.to(tl.float64)
+    seconds = tl.full([block], float("-inf"), tl.float64)
     for start in range(0, size, block):
         other = (start + lanes < size) & (start + lanes != best)
         score = tl.load(scores + first + start + lanes, mask=other, other=float("-inf")).to(tl.float64)
@@ -272,8 +324,6 @@ def _neumann(
 def cross_entropy(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random | None, out: Derivatives) -> None:
     """Compute the loss and its derivatives."""
     masses, units, target, epsilon = arguments
-    if target == GAMMA_TIGHT:
-        masses = tight_targets(lists, scores, masses, units)
     draws, has_hessian = target == GAMMA_UNIFORM, out.hessian.numel() > 0
     words, key = (lists.offsets, (0, 0)) if random is None else (random.queries, random.keys[0])
     log_epsilon = math.log(epsilon) if epsilon > 0.0 else 0.0

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from rankwise import check
@@ -10,10 +10,10 @@ from rankwise.base.arrays import Keywords
 from rankwise.base.threads import thread_count
 from rankwise.check.docstrings import documented
 from rankwise.models.forests.catboost import CatBoostForest, catboost
+from rankwise.models.schema import Schema
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
-from rankwise.rankers.trees.catboost.booster import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
-from rankwise.rankers.trees.catboost.imported_models import read_foreign
+from rankwise.rankers.trees.catboost.model import BINNING, CatBoostGrowth, CatBoostMatrices, matrices, read_foreign
 from rankwise.rankers.trees.protocol import LARGE_DATA, SMALL_DATA, Library, ObjectiveParameter, Refusal, Settings
 from rankwise.rankers.trees.ranker import TreeRanker
 
@@ -53,6 +53,12 @@ _BY_PAIRS = ("YetiRank", "PairLogit")
 _DEEPEST = 16  # CatBoost grows no deeper trees
 
 
+@functools.cache
+def _names() -> frozenset[str]:
+    """Every name of a parameter."""
+    return frozenset(inspect.signature(catboost().CatBoostRanker).parameters) | {*_ALIASES, *CatBoost.ours}
+
+
 class CatBoost(Library):
     """The adapter of CatBoost."""
 
@@ -63,17 +69,6 @@ class CatBoost(Library):
         *("QueryRMSE", "QuerySoftMax", "StochasticRank", "LambdaMart"),
     )
     ours: Mapping[str, str] = {
-        "loss_function": "objective",
-        "iterations": "rounds",
-        "learning_rate": "learning_rate",
-        "max_leaves": "leaves",
-        "min_data_in_leaf": "min_documents",
-        "random_seed": "seed",
-        "thread_count": "threads",
-        "eval_metric": "metrics",
-        "custom_metric": "metrics",
-        "early_stopping_rounds": "patience",
-        "od_wait": "patience",
         "od_type": "patience",
         "od_pval": "patience",
         "cat_features": "RankingDataset(categorical=…)",
@@ -85,6 +80,7 @@ class CatBoost(Library):
         "target_border": ObjectiveParameter(builtins, "labels made by rw.data.binarize")
     }
     idle = ("metric_period",)
+    known = staticmethod(_names)
     threads = staticmethod(thread_count)  # its own begin anew in a forked process
     matrices = staticmethod(matrices)
     foreign = staticmethod(read_foreign)
@@ -93,11 +89,12 @@ class CatBoost(Library):
         """Check an objective of CatBoost's own, and its parameters behind a colon."""
         name, _, parameters = builtin.partition(":")
         super().check_builtin(name)
-        _check_options(name, parameters)
-
-    def known(self) -> Collection[str]:
-        """Return all names of parameters, aliases included."""
-        return _names()
+        allowed = _OPTIONS.get(name)
+        for option in filter(None, parameters.split(";")):
+            key = option.partition("=")[0].strip()
+            if allowed is not None and key not in (*allowed, "hints"):
+                hint = check.suggestion(key, allowed).rstrip("?")
+                raise check.error(f"CatBoost's {name} has no such parameter", got=repr(key), hint=hint)
 
     def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
         """Return why settings cannot be trained; None if they can."""
@@ -128,16 +125,11 @@ class CatBoost(Library):
         policy = settings.native.get("grow_policy", "SymmetricTree")
         return None if policy == "SymmetricTree" else settings.min_documents
 
-    def draws(self, settings: Settings) -> bool:
-        """Whether a continued model would differ: never, since every round has a seed of its own."""
-        return False
-
     def grow(self, settings: Settings, matrices: CatBoostMatrices, seed: int, start: bytes | None) -> CatBoostGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         parameters = self._parameters(settings, bool(matrices.data.categorical))
-        return CatBoostGrowth(
-            settings, parameters, matrices, seed, None if start is None else CatBoostForest.read(start)
-        )
+        older = None if start is None else CatBoostForest.read(start, Schema.of(matrices.data))
+        return CatBoostGrowth(settings, parameters, matrices, seed, older)
 
     def _parameters(self, settings: Settings, categories: bool) -> Keywords:
         native = {name: value for name, value in settings.native.items() if name not in BINNING}
@@ -208,22 +200,6 @@ def depth(leaves: int) -> int:
     (3, 3, 5, 6)
     """
     return (leaves - 1).bit_length()
-
-
-def _check_options(builtin: str, options: str) -> None:
-    """Reject what stands behind the colon of a CatBoost objective and that CatBoost would overlook."""
-    allowed = _OPTIONS.get(builtin)
-    for option in filter(None, options.split(";")):
-        name = option.partition("=")[0].strip()
-        if allowed is not None and name not in (*allowed, "hints"):
-            hint = check.suggestion(name, allowed).rstrip("?")
-            raise check.error(f"CatBoost's {builtin} has no such parameter", got=repr(name), hint=hint)
-
-
-@functools.cache
-def _names() -> frozenset[str]:
-    """Every name of a parameter."""
-    return frozenset(inspect.signature(catboost().CatBoostRanker).parameters) | {*_ALIASES, *CatBoost.ours}
 
 
 def _loss(settings: Settings) -> str:

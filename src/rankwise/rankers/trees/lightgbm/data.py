@@ -19,12 +19,13 @@ from rankwise.data.io.disk.mapped import MappedRows, rows_at_once
 from rankwise.models.forests.library_errors import without_lines
 from rankwise.models.forests.lightgbm import FATAL, lightgbm
 from rankwise.rankers.trees.lightgbm.model import LightGBMMatrices
-from rankwise.rankers.trees.lightgbm.parameters import NETWORK, POSITION_BIAS, training_parameters
 from rankwise.rankers.trees.protocol import Settings, on_disk
 
 if TYPE_CHECKING:
     from lightgbm import Dataset
 
+NETWORK = ("num_machines", "machines", "local_listen_port", "time_out", "tree_learner", "pre_partition")
+POSITION_BIAS = "lambdarank_position_bias_regularization"
 _LABEL_GAINS = 31  # of LightGBM itself: 2^label - 1 as long as that fits into an int
 _SAMPLE = (50_000, 200_000)  # at least and at most; the last is LightGBM's own number
 _SHARE = 20  # one document of so many is in the sample, of which LightGBM makes several copies
@@ -32,6 +33,23 @@ _CHECKED, _MOST_CHECKED = 8, 1000  # rows, and features at most, with which para
 _NAME = re.compile(r"[\w.+/()-]+")  # that LightGBM's file can hold: it splits at spaces, and JSON must escape others
 _SURE = 2**16  # LightGBM takes our own parameters up to this
 _QUIET_SHARE, _QUIET_SAMPLE = 5, 100_000  # LightGBM warns of a sample below both
+
+
+def training_parameters(settings: Settings, seed: int) -> Keywords:
+    """Return what LightGBM is trained with."""
+    parameters = {"verbosity": -1, **settings.native}
+    if not {"force_col_wise", "force_row_wise"} & parameters.keys():
+        # Otherwise LightGBM times both and takes the faster, and the last bits depend on the clock.
+        parameters["force_col_wise"] = True
+    return parameters | {
+        "objective": "none" if settings.builtin is None else settings.builtin,
+        "metric": "None",
+        "learning_rate": settings.learning_rate,
+        "num_leaves": settings.leaves,
+        "min_data_in_leaf": settings.min_documents,
+        "num_threads": settings.threads,
+        "seed": seed,
+    }
 
 
 def matrices(
@@ -136,23 +154,17 @@ def _check_parameters(parameters: Keywords, n_features: int) -> None:
 def _check_labels(settings: Settings, data: RankingDataset) -> None:
     """Raise unless labels are grades, as LightGBM's own objectives need them."""
     integral, what = data.labels == np.floor(data.labels), ""
+    gains: Any = settings.native.get("label_gain")
+    most = _LABEL_GAINS if gains is None else len(gains.split(",") if isinstance(gains, str) else gains)
     if not integral.all():
         row, what = int(np.argmin(integral)), f"native:{settings.builtin} needs whole labels"
         hint = "use our own objective, which takes real ones, or round the labels"
-    elif settings.builtin == "lambdarank" and data.labels.max(initial=0.0) >= (most := _gains(settings)):
+    elif settings.builtin == "lambdarank" and data.labels.max(initial=0.0) >= most:
         row, what = int(np.argmax(data.labels)), f"native:lambdarank needs labels below {most}, the number of its gains"
         hint = "set label_gain to a gain for each label, or use our own objective"
     if what:
         where = check.query_of_row(row, data.offsets, data.query_ids)
         raise check.error(what, got=f"{data.labels[row]:g}", where=where, hint=hint)
-
-
-def _gains(settings: Settings) -> int:
-    """How many labels LightGBM's lambdarank has gains for."""
-    gains = settings.native.get("label_gain")
-    if gains is None:
-        return _LABEL_GAINS
-    return len(gains.split(",") if isinstance(gains, str) else gains)
 
 
 def _row_weights(data: RankingDataset) -> Array | None:

@@ -1,5 +1,6 @@
 """LightGBM: the adapter of boosted trees, and the ranker."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -7,29 +8,68 @@ import numpy as np
 
 from rankwise.base.arrays import Keywords
 from rankwise.check.docstrings import documented
-from rankwise.models.forests.lightgbm import LightGBMForest, threads
+from rankwise.models.forests.lightgbm import LightGBMForest, lightgbm, read_booster, threads
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
-from rankwise.rankers.trees.lightgbm import parameters
-from rankwise.rankers.trees.lightgbm.data import matrices
-from rankwise.rankers.trees.lightgbm.imported_models import read_foreign
-from rankwise.rankers.trees.lightgbm.model import LightGBMGrowth, LightGBMMatrices
+from rankwise.rankers.trees.lightgbm.data import POSITION_BIAS, matrices, training_parameters
+from rankwise.rankers.trees.lightgbm.model import LightGBMGrowth, LightGBMMatrices, read_foreign
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
     SMALL_DATA,
     WITHOUT_CHECKPOINT,
     Defaults,
     Library,
+    ObjectiveParameter,
     Refusal,
     Settings,
     changes_trees,
 )
 from rankwise.rankers.trees.ranker import TreeRanker
 
+_NOTHING_DRAWN = {
+    "bagging_fraction": 1.0,
+    "pos_bagging_fraction": 1.0,
+    "neg_bagging_fraction": 1.0,
+    "feature_fraction": 1.0,
+    "feature_fraction_bynode": 1.0,
+    "extra_trees": False,
+    "use_quantized_grad": False,
+}
+_LAMBDARANK = ("lambdarank",)
+_NO_RANKING = (
+    *("alpha", "auc_mu_weights", "boost_from_average", "fair_c", "is_unbalance", "multi_error_top_k", "num_class"),
+    *("poisson_max_delta_step", "reg_sqrt", "scale_pos_weight", "tweedie_variance_power"),
+)
+_OBJECTIVE_PARAMETERS = {
+    "sigmoid": ObjectiveParameter(_LAMBDARANK, "lambdarank(sigma={})"),
+    "lambdarank_truncation_level": ObjectiveParameter(_LAMBDARANK, "lambdarank(truncation={})"),
+    "lambdarank_norm": ObjectiveParameter(_LAMBDARANK, "lambdarank(norm={})"),
+    "label_gain": ObjectiveParameter(_LAMBDARANK, "lambdarank(gain={})"),
+    POSITION_BIAS: ObjectiveParameter(_LAMBDARANK, "`debias=True`, with propensities in the data"),
+    "objective_seed": ObjectiveParameter(("rank_xendcg",), "`seed={}`"),
+    **dict.fromkeys(_NO_RANKING, ObjectiveParameter(())),
+}
+_PROGRAM = (
+    *("config", "convert_model", "convert_model_language", "data", "header", "ignore_column", "input_model"),
+    *("is_provide_training_metric", "label_column", "local_listen_port", "machine_list_filename", "machines"),
+    *("metric_freq", "num_iteration_predict", "num_machines", "output_model", "output_result", "parser_config_file"),
+    *("pre_partition", "precise_float_parser", "pred_early_stop", "pred_early_stop_freq", "pred_early_stop_margin"),
+    *("predict_contrib", "predict_disable_shape_check", "predict_leaf_index", "predict_raw_score"),
+    *("refit_decay_rate", "save_binary", "snapshot_freq", "start_iteration_predict", "task", "time_out"),
+    *("two_round", "valid"),
+)
+"""What the program ``lightgbm`` reads, and what is set when a model is used."""
 _TRIES = 20  # to draw features, or thresholds, with which there is a split
 _METHOD = "monotone_constraints_method"
 # Trees that differ more gain more from being added up: each sees part of the documents and of the features.
 _DIVERSE = SMALL_DATA | {"extra_trees": True, "feature_fraction": 0.5, "bagging_fraction": 0.7, "bagging_freq": 1}
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    """Every name of a parameter -> its main name."""
+    aliases = lightgbm().basic._ConfigAliases._get_all_param_aliases()
+    return {alias: main for main, other in aliases.items() for alias in (main, *other)}
 
 
 class LightGBM(Library):
@@ -39,34 +79,25 @@ class LightGBM(Library):
     forest = LightGBMForest
     builtins: Sequence[str] = ("lambdarank", "rank_xendcg")
     ours: Mapping[str, str] = {
-        "objective": "objective",
-        "num_iterations": "rounds",
-        "learning_rate": "learning_rate",
-        "num_leaves": "leaves",
-        "min_data_in_leaf": "min_documents",
-        "seed": "seed",
-        "num_threads": "threads",
-        "metric": "metrics",
-        "eval_at": "metrics",
         "first_metric_only": "stop_on",
-        "early_stopping_round": "patience",
         "early_stopping_min_delta": "patience",
         "categorical_feature": "RankingDataset(categorical=…)",
         "weight_column": "RankingDataset(weights=…)",
         "group_column": "qid",
     }
-    losses = parameters.OBJECTIVE_PARAMETERS
-    idle = parameters.PROGRAM
+    losses = _OBJECTIVE_PARAMETERS
+    idle = _PROGRAM
     small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"extra_trees": True})
+    nothing_drawn: Mapping[str, object] = _NOTHING_DRAWN
     weighs_documents = True
-    known = staticmethod(parameters.names)
+    known = staticmethod(_names)
     threads = staticmethod(threads)
     matrices = staticmethod(matrices)
     foreign = staticmethod(read_foreign)
 
     def canonical(self, name: str) -> str:
         """Return the main name of a parameter that may be written as an alias."""
-        return parameters.names().get(name, name)
+        return _names().get(name, name)
 
     def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
         """Return why settings cannot be trained; None if they can."""
@@ -92,25 +123,19 @@ class LightGBM(Library):
             return Refusal(reason, WITHOUT_CHECKPOINT)
         return None
 
-    def least_documents(self, settings: Settings) -> int | None:
-        """How many documents a leaf holds at least."""
-        return settings.min_documents
-
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers of LightGBM's own."""
-        return settings.builtin == "rank_xendcg" or any(
-            settings.native.get(name, quiet) != quiet for name, quiet in parameters.NOTHING_DRAWN.items()
-        )
+        return settings.builtin == "rank_xendcg" or super().draws(settings)
 
     def grow(self, settings: Settings, matrices: LightGBMMatrices, seed: int, start: bytes | None) -> LightGBMGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
-        older = None if start is None else LightGBMForest.read(start)
+        older = None if start is None else read_booster(start)
         base_score = settings.base_score if older is None else 0.0  # its first tree has it
         for data in (matrices.train, *matrices.held_out) if base_score else ():
             labels: Any = data.get_label()
             data.set_init_score(np.full(len(labels), base_score))
-        return LightGBMGrowth(parameters.training_parameters(settings, seed), matrices, older, tries, base_score)
+        return LightGBMGrowth(training_parameters(settings, seed), matrices, start, older, tries, base_score)
 
 
 @documented

@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -23,8 +23,7 @@ from rankwise.rankers.trees.protocol import (
 )
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.xgboost.data import CACHE_PARAMETERS, XGBoostMatrices, gpu, matrices
-from rankwise.rankers.trees.xgboost.imported_models import read_foreign
-from rankwise.rankers.trees.xgboost.model import XGBoostGrowth
+from rankwise.rankers.trees.xgboost.model import XGBoostGrowth, read_foreign
 
 _ALIASES = {
     "eta": "learning_rate",
@@ -35,7 +34,6 @@ _ALIASES = {
     "random_state": "seed",
     "n_estimators": "num_boost_round",
 }
-# Left at these values, nothing is drawn and a continued model is the uninterrupted one, bit for bit.
 _NOTHING_DRAWN = {
     "subsample": 1.0,
     "colsample_bytree": 1.0,
@@ -63,6 +61,34 @@ _OBJECTIVE_PARAMETERS = {
 _DIVERSE = SMALL_DATA | {"colsample_bynode": 0.5, "subsample": 0.7}
 
 
+@functools.cache
+def _names() -> frozenset[str]:
+    """Every name of a parameter: XGBoost lists those that it used."""
+    one = xgboost().DMatrix(np.zeros((1, 1), np.float32), nthread=1)
+    names = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, *CACHE_PARAMETERS}
+    names |= {
+        "verbosity",
+        "feature_selector",
+        "max_cached_hist_node",
+        "objective",
+        "eval_metric",
+        "early_stopping_rounds",
+    }
+
+    def walk(node: Json, inside: str) -> None:
+        for name, value in node.items():
+            if isinstance(value, dict):
+                walk(value, name)
+            elif inside.endswith("_param"):
+                names.add(name)
+
+    for booster in ("gbtree", "dart"):
+        for objective in XGBoost.builtins:
+            settings = {"booster": booster, "objective": objective, "verbosity": 0}  # it may warn of dart
+            walk(json.loads(xgboost().Booster(settings, [one]).save_config()), "")
+    return frozenset(names - _NOT_FOR_USERS)
+
+
 class XGBoost(Library):
     """The adapter of XGBoost."""
 
@@ -71,28 +97,18 @@ class XGBoost(Library):
     builtins = _BUILTINS
     aliases = _ALIASES
     ours: Mapping[str, str] = {
-        "objective": "objective",
-        "num_boost_round": "rounds",
-        "learning_rate": "learning_rate",
-        "max_leaves": "leaves",
-        "seed": "seed",
-        "nthread": "threads",
-        "eval_metric": "metrics",
         "disable_default_eval_metric": "metrics",
-        "early_stopping_rounds": "patience",
         "feature_types": "RankingDataset(categorical=…)",
         "enable_categorical": "RankingDataset(categorical=…)",
     }
     losses = _OBJECTIVE_PARAMETERS
     idle = ("feature_selector", "refresh_leaf", "updater_seq")
     small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"subsample": 0.7, "colsample_bynode": 0.5})
+    nothing_drawn: Mapping[str, object] = _NOTHING_DRAWN
+    known = staticmethod(_names)
     threads = staticmethod(threads)
     matrices = staticmethod(matrices)
     foreign = staticmethod(read_foreign)
-
-    def known(self) -> Collection[str]:
-        """Return all names of parameters, aliases included."""
-        return _names()
 
     def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
         """Return why settings cannot be trained; None if they can."""
@@ -113,10 +129,6 @@ class XGBoost(Library):
         """How many average documents a leaf holds at least; None where XGBoost's own limit is in force."""
         absolute = settings.builtin is not None or "min_child_weight" in settings.native
         return None if absolute else settings.min_documents
-
-    def draws(self, settings: Settings) -> bool:
-        """Whether training draws random numbers of XGBoost's own."""
-        return any(settings.native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items())
 
     def device(self, settings: Settings) -> str | None:
         """The GPU of ``device="cuda"``, where XGBoost is built for one: it reads derivatives there."""
@@ -191,24 +203,3 @@ class XGBoostRanker(TreeRanker):
         Recipe("lambdarank", LARGE_DATA | {"leaves": 127}, large=(1,)),
         Recipe("xendcg", _DIVERSE | {"leaves": 31}, middle=(7,)),
     )
-
-
-@functools.cache
-def _names() -> frozenset[str]:
-    """Every name of a parameter: XGBoost lists those that it used."""
-    one = xgboost().DMatrix(np.zeros((1, 1), np.float32), nthread=1)
-    names = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, *CACHE_PARAMETERS}
-    names |= {"verbosity", "feature_selector", "max_cached_hist_node"}
-
-    def walk(node: Json, inside: str) -> None:
-        for name, value in node.items():
-            if isinstance(value, dict):
-                walk(value, name)
-            elif inside.endswith("_param"):
-                names.add(name)
-
-    for booster in ("gbtree", "dart"):
-        for objective in XGBoost.builtins:
-            settings = {"booster": booster, "objective": objective, "verbosity": 0}  # it may warn of dart
-            walk(json.loads(xgboost().Booster(settings, [one]).save_config()), "")
-    return frozenset(names - _NOT_FOR_USERS)

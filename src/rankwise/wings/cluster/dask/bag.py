@@ -72,4 +72,4 @@ def _call(_: object, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
     if key not in _members:
         raise lost_worker_error("a worker of the cluster has been started anew while training a bag")
     members = _members.pop(key) if method == "learned" else _members[key]  # no round follows that
-    return members.call(method, *arguments)
+    return members.call(method, *arguments)()

@@ -2,18 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Protocol, Self, runtime_checkable
+from functools import partial
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import Objective, Stream, check
 from rankwise.base.arrays import Array, Offsets
-from rankwise.check.parameters import Above, AtLeast, OneOf, check_declared
-from rankwise.metrics.orderings import Orderings
-from rankwise.objectives import Derivatives, Prepared, on, stochastic, weighted
+from rankwise.check.parameters import Above, AtLeast, OneOf
+from rankwise.objectives import (
+    ApproxNDCG,
+    Derivatives,
+    PLRank,
+    Prepared,
+    SmoothAP,
+    SmoothRBP,
+    on,
+    stochastic,
+    weighted,
+)
 from rankwise.objectives.wrappers import RaggedLists, Values, Wrapper, checked_lists, mapped
 from rankwise.wings.lab.bounding.bounds import BoundMaps, BoundRule, bounds
+from rankwise.wings.lab.bounding.orderings import AP, DISCORDANCE, LINEAR, Orderings, ndcg_orderings
 
 _METHODS = ("min_max", "expectation", "expectation_max", "distribution")
 _GAINS = ("capped", "thesis")
@@ -56,9 +67,12 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_declared(self)
-        if not isinstance(metric_inside(self.inner), _Metric):
-            raise _not_a_metric(self.inner)
+        if not isinstance(metric_inside(self.inner), ApproxNDCG | SmoothAP | SmoothRBP | PLRank):
+            raise check.error(
+                "only a metric can be bounded",
+                got=repr(self.inner),
+                hint="use approx_ndcg, smooth_ap, smooth_rbp or plrank, also inside stochastic, weighted or on",
+            )
 
     @property
     def exact_hessian(self) -> bool:
@@ -99,13 +113,6 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
         return bounds(metric_orderings(layer, labels, lists.offsets), weights, self.method, rule)
 
 
-@runtime_checkable
-class _Metric(Protocol):
-    """An objective that is a metric of orderings."""
-
-    def orderings(self, labels: Array, offsets: Offsets) -> Orderings: ...
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedBounded(Prepared):
     """A metric and the map of every query's value."""
@@ -124,14 +131,26 @@ class PreparedBounded(Prepared):
         child = None if stream is None else stream.child("bounded")
         plain = out._replace(numerator=out.gradient)
         self.inner.fill(scores, child, plain)
-        first, second = self.lists.map_values(self.bounds, out.value)
+        if self.lists.device is None:
+            out.value[:], first, second = self.bounds.apply(out.value)
+        else:
+            first, second = self.bounds.apply_on_device(out.value)
         self.lists.chain(plain, first, None if self.objective.gain == "thesis" else second)
         if out.numerator is not out.gradient:
             out.numerator[:] = out.gradient
 
     def move(self, lists: Any) -> Self:
         """Return the same on the device of ``lists``; the maps are steep and stay in double precision."""
-        return replace(super().move(lists), bounds=mapped(self.bounds, lambda value, _: lists.exact_column(value)))
+        return replace(super().move(lists), bounds=mapped(self.bounds, partial(_exactly, lists.device)))
+
+
+def _exactly(device: Any, value: Any, _: str) -> Any:
+    """Return an array as a tensor on a device, in its own precision; other values unchanged."""
+    if not isinstance(value, np.ndarray):
+        return value
+    import torch
+
+    return torch.from_numpy(value.copy()).to(device)
 
 
 def metric_inside(objective: Objective) -> Objective:
@@ -141,16 +160,12 @@ def metric_inside(objective: Objective) -> Objective:
     return objective
 
 
-def metric_orderings(objective: Objective, labels: Array, offsets: Offsets) -> Orderings:
-    """Return the orderings of lists by the metric of an objective."""
-    if not isinstance(objective, _Metric):
-        raise _not_a_metric(objective)
-    return objective.orderings(labels, offsets)
-
-
-def _not_a_metric(inner: Objective) -> ValueError:
-    return check.error(
-        "only a metric can be bounded",
-        got=repr(inner),
-        hint="use approx_ndcg, smooth_ap, smooth_rbp or plrank, also inside stochastic, weighted or on",
-    )
+def metric_orderings(metric: Any, labels: Array, offsets: Offsets) -> Orderings:
+    """Return the orderings of lists as a metric sees them."""
+    if isinstance(metric, ApproxNDCG):
+        return ndcg_orderings(labels, offsets, metric.gain)
+    if isinstance(metric, PLRank):
+        lists = RaggedLists(offsets)
+        return Orderings(LINEAR, offsets, metric.rewards(labels, lists), metric.rank_weights(lists.longest))
+    kind = AP if isinstance(metric, SmoothAP) else DISCORDANCE
+    return Orderings(kind, offsets, (labels >= metric.relevant).astype(np.float64), np.empty(0))

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from rankwise.base.arrays import Array, offsets_of, read_only
 from rankwise.base.compiling import REORDERED, kernel
 from rankwise.base.threads import over_queries
-from rankwise.metrics.orderings import DISCORDANCE, LINEAR, Orderings
 from rankwise.objectives.wrappers import PerQuery, sigmoid
 from rankwise.wings.lab.bounding.distributions import Distribution, distribution, quantiles
+from rankwise.wings.lab.bounding.orderings import DISCORDANCE, LINEAR, Orderings
 
 SATURATED = 40.0
 """σ(−40) is lost in the last digit of anything that it is added to."""

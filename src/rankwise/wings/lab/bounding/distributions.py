@@ -7,7 +7,7 @@ import numpy as np
 from rankwise import check
 from rankwise.base.arrays import Array, Offsets
 from rankwise.base.compiling import kernel
-from rankwise.metrics.orderings import AP, DISCORDANCE, LINEAR
+from rankwise.wings.lab.bounding.orderings import AP, DISCORDANCE, LINEAR
 from rankwise.wings.lab.bounding.random_orderings import discordant_pairs, draw_favouring, metric_of, sample_orderings
 
 EXACT_UP_TO = 300_000  # orderings that are enumerated rather than drawn

@@ -1,6 +1,6 @@
-"""The maps of bounded metrics on a device."""
+"""The maps of bounded metrics, and the targets of the tightest γ, on a device."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.base.device.arithmetic import sigmoid
-from rankwise.base.device.launching import triton_kernel
+from rankwise.base.device.launching import program_list, triton_kernel
 from rankwise.wings.lab.bounding.bounds import LEAST_SLOPE, SATURATED
 
 if TYPE_CHECKING:
@@ -78,3 +78,58 @@ def _map_values(
     tl.store(value + query, tl.where(alive, sign * mapped, 0.0).to(value.dtype.element_ty))
     tl.store(firsts + query, tl.where(alive, first_derivative * scale, 0.0).to(value.dtype.element_ty))
     tl.store(seconds + query, tl.where(alive, sign * second_derivative * scale * scale, 0.0).to(value.dtype.element_ty))
+
+
+@triton_kernel
+def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):
+    """Fill the target of the tightest γ: ``_tighten`` of the CPU, in double precision.
+
+    A score may equal the mean, and single precision would find it on the wrong side.
+    """
+    query, first, size = program_list(offsets)
+    unit = tl.load(units + query).to(tl.float64)
+    lanes = tl.arange(0, block)
+    zeros = tl.zeros([block], tl.float64)
+    tops = tl.full([block], float("-inf"), tl.float64)
+    gain_sums = zeros
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        score = tl.load(scores + first + start + lanes, mask=inside, other=float("-inf")).to(tl.float64)
+        tops = tl.maximum(tops, score)
+        gain_sums += tl.load(gains + first + start + lanes, mask=inside, other=0.0).to(tl.float64)
+    top, gain = tl.max(tops), tl.sum(gain_sums)
+    sums = zeros
+    best = size
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        gap = tl.load(scores + first + start + lanes, mask=inside, other=0.0).to(tl.float64) - top
+        sums += tl.where(inside, tl.load(gains + first + start + lanes, mask=inside, other=0.0) * gap, 0.0)
+        best = tl.minimum(best, tl.min(tl.where(inside & (gap == 0.0), start + lanes, size)))
+    total = tl.sum(sums)
+    mean = total / tl.where(gain > 0.0, gain, 1.0)
+    extra = unit
+    rising = gain > 0.0
+    while rising:
+        extras, sums = zeros, zeros
+        for start in range(0, size, block):
+            inside = start + lanes < size
+            gap = tl.load(scores + first + start + lanes, mask=inside, other=0.0).to(tl.float64) - top
+            above = tl.where(inside & (gap > mean), unit, 0.0)
+            extras += above
+            sums += above * gap
+        extra = tl.sum(extras)
+        better = (total + tl.sum(sums)) / (gain + extra)
+        rising = better > mean
+        mean = tl.maximum(mean, better)
+    for start in range(0, size, block):
+        documents = start + lanes
+        inside = documents < size
+        gap = tl.load(scores + first + documents, mask=inside, other=0.0).to(tl.float64) - top
+        lifted = tl.where(gain > 0.0, gap > mean, documents == best)  # where nothing gains, the best alone has weight
+        mass = tl.load(gains + first + documents, mask=inside, other=0.0) + tl.where(lifted, unit, 0.0)
+        tl.store(masses + first + documents, (mass / (gain + extra)).to(masses.dtype.element_ty), mask=inside)
+
+
+def tighten(lists: Any, scores: Tensor, arguments: Any, _: None, out: tuple[Tensor]) -> None:
+    """Fill the target distributions of the tightest γ at the scores."""
+    _tighten[(lists.n_queries,)](lists.offsets, scores, *arguments, *out, _BLOCK, num_warps=2)

@@ -19,7 +19,6 @@ from rankwise.data.io import (
     TextTable,
     as_polars,
     checked_ids,
-    header_of,
     ids_from_text,
     ids_to_numpy,
     is_parquet,
@@ -82,11 +81,7 @@ def _read_text(path: Path, is_id: Callable[[str], bool]) -> TextTable:
     words = first.strip().split(between)
     header = len(words) < 3 or re.fullmatch(rb"[-+.,\deE]+", words[2].strip()) is None
     between_columns = between.decode()
-    if header:
-        ids = [name for name in header_of(text, path, between_columns)[0] if is_id(name)]
-    else:
-        ids = parse(first, path, between=between_columns, header=False).columns[:2]  # as polars calls them
-    table = parse(text, path, between=between_columns, header=header, words=ids)
+    table = parse(text, path, between=between_columns, header=header)
     if table.frame.is_empty():
         raise check.error("there are no ratings in the file", where=str(path), hint="write one line per rating")
     if not header:

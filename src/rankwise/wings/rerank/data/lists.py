@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import RankingDataset, check
 from rankwise.base.arrays import Array, Column, Keywords, Offsets, offsets_of
 from rankwise.data.arguments import Changes, NamedColumns
-from rankwise.quality import leakage
+from rankwise.quality import findings, leakage
 from rankwise.wings.rerank.data.rows import NUMBERS, TextRoles, gather
 
 _TEXTS = {"queries": "query_texts", "documents": "document_texts"}
@@ -189,7 +189,7 @@ class Lists(RankingDataset):
 
     def compare_with(self, seen: "Lists", part: str) -> None:
         """Warn of queries that this ``part`` of the data shares with training data, by id or by text."""
-        leakage.warn_shared([_queries(seen)], _queries(self), part, "text")
+        findings.warn(findings.shared_queries({"train": _queries(seen), part: _queries(self)}, "text"))
 
     def __repr__(self) -> str:
         return super().__repr__().replace("RankingDataset", type(self).__name__).replace(", 0 features", "")

@@ -69,7 +69,7 @@ def read(
         if kind == "csv":
             from rankwise.data.io import read_table  # brings polars, too
 
-            csv = read_table(Path(path), separator=separator, words=None)
+            csv = read_table(Path(path), separator=separator)
             roles = TextRoles(csv.columns, **columns)
             rows = enumerate(csv.frame.select(roles.used).iter_rows(named=True))
             return gather(Lists, rows, roles, lambda row: f"{csv.place(row)} of {place}")

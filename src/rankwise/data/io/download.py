@@ -1,0 +1,265 @@
+"""Downloads: a file at a URL is downloaded once, resumed after a break, and read from the copy.
+
+Copies are in the library's cache folder under the version that the store names (an ETag, or size and time), so that a
+file that has changed is downloaded again. Only parts of one version are joined: where nothing names it beyond doubt, a
+transfer that breaks off begins anew. Workers of a cluster keep no copy: polars reads just the columns and rows that a
+worker needs from the URL. Archives of public data sets, whose checksums are known, are resumed until they have it.
+"""
+
+import base64
+import binascii
+import contextlib
+import functools
+import gzip
+import hashlib
+import http.client
+import posixpath
+import re
+import shutil
+import urllib.error
+import urllib.parse
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from rankwise import check
+from rankwise.base import caches, files
+from rankwise.base.progress import bar
+from rankwise.check import address
+from rankwise.data.io.catalog.archive import Archive, unpack
+from rankwise.data.io.remote_files import ChangedError, RemoteFile, broken, errors, files_at, is_url, open_http
+
+_DIGEST = re.compile(r"\bsha-(256|512)=:?([A-Za-z0-9+/=]+)", re.IGNORECASE)
+_RESUMES, _ANEW = "try again, which resumes where it stopped", "try again, which begins anew"
+_CHUNK = 1 << 20
+_ATTEMPTS = 3  # at a file that changes
+_Reader = TypeVar("_Reader", bound=Callable[..., Any])
+
+
+def accepts_urls(read: _Reader) -> _Reader:
+    """Decorate a reader of files: it reads the copy of a URL, and its errors name the URL."""
+
+    @functools.wraps(read)
+    def reader(path: str | Path, *arguments: Any, **options: Any) -> Any:
+        if not is_url(path):
+            return read(path, *arguments, **options)
+        copy = fetch(str(path))
+        with check.renaming(str(copy), address(str(path))):
+            return read(copy, *arguments, **options)
+
+    return cast("_Reader", reader)
+
+
+def scanned(source: str) -> str:
+    """Return what polars reads: a path, or a URL; of one with a password, which polars does not send, the copy."""
+    parts = urllib.parse.urlsplit(source)
+    return str(fetch(source)) if parts.scheme in ("http", "https") and "@" in parts.netloc else source
+
+
+def versions(sources: Sequence[object]) -> list[str]:
+    """Return the versions of those that are URLs, to compare after reading; of one without, it is empty."""
+    return [file.version for source in sources if is_url(source) for file in files_at(str(source))[0]]
+
+
+def fetch(url: str) -> Path:
+    """Download a file, or the Parquet files of a folder, unless there is a copy of this version; return its path."""
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(ChangedError):
+            return _fetch(url)
+    raise check.error("the data changed while they were downloaded", where=address(url), hint="read them again")
+
+
+def _fetch(url: str) -> Path:
+    found, is_folder = files_at(url)
+    versions = {file.name: file.version for file in found}
+    folder = _cache() / _key(url) / _key(*versions, *versions.values())
+    target = folder / posixpath.basename(address(url).rstrip("/")) if is_folder else folder
+    with caches.file_lock(folder.parent / f".{folder.name}.lock"):
+        target.mkdir(parents=True, exist_ok=True)
+        try:
+            downloaded = [_download(file, target / file.name, url) for file in found]
+            if any(downloaded) and {file.name: file.version for file in files_at(url)[0]} != versions:
+                raise ChangedError
+        except ChangedError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        for other in folder.parent.iterdir():  # older versions; whoever has mapped one keeps it
+            if other.is_dir() and other != folder and files.is_old(other):
+                shutil.rmtree(other, ignore_errors=True)
+    return target if is_folder else target / found[0].name
+
+
+def _download(file: RemoteFile, target: Path, url: str) -> bool:
+    """Download a file unless it is there, after a break again from there, as long as something arrives."""
+    part = target.with_name(f".{target.name}.part")
+    if not file.version:  # nothing tells whether it is the same file
+        target.unlink(missing_ok=True)
+    if target.exists():
+        return False
+    if not file.resumable:
+        part.unlink(missing_ok=True)
+    attempts = _ATTEMPTS
+    while True:
+        arrived = _size(part)
+        try:
+            with errors(url):
+                _transfer(address(url), part, file)
+            break
+        except ConnectionError:
+            in_vain = _size(part) <= arrived
+            if not file.resumable:
+                part.unlink(missing_ok=True)
+                attempts -= 1
+            if in_vain or not attempts:
+                raise
+    with errors(url):
+        _verify(file, part)
+        _move(file, part, target)
+    return True
+
+
+def _verify(file: RemoteFile, part: Path) -> None:
+    """Compare a file with the digest that the server names, if it does."""
+    named = _DIGEST.search(f"{file.headers.get('Repr-Digest', '')},{file.headers.get('Digest', '')}")
+    if named is None:
+        return
+    with part.open("rb") as content:
+        digest = hashlib.file_digest(content, f"sha{named[1]}").digest()
+    try:
+        right = digest == base64.b64decode(named[2])
+    except binascii.Error:
+        right = False
+    if not right:
+        part.unlink()
+        got = f"{base64.b64encode(digest).decode()} instead of {named[2]}"
+        raise http.client.HTTPException(f"it does not have the digest that the server names: got sha-{named[1]} {got}")
+
+
+def _move(file: RemoteFile, part: Path, target: Path) -> None:
+    """Put a complete file into its place, unpacked if the server has packed it for the transfer."""
+    encoding = file.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding in ("gzip", "x-gzip") and target.suffix != ".gz":  # of .gz files, servers say so of the file itself
+        unpacked = part.with_suffix(".unpacked")
+        try:
+            with gzip.open(part) as packed, unpacked.open("wb") as out:
+                shutil.copyfileobj(packed, out, _CHUNK)
+        except (OSError, EOFError, zlib.error) as damaged:
+            unpacked.unlink(missing_ok=True)
+            raise http.client.HTTPException(
+                f"its Content-Encoding is not gzip as the server says ({damaged})"
+            ) from None
+        finally:
+            part.unlink()
+        part = unpacked
+    elif encoding not in ("identity", "", "gzip", "x-gzip"):
+        part.unlink()
+        raise http.client.HTTPException(f"the server sends it with the Content-Encoding {encoding!r}, though not asked")
+    files.move(part, target, force=True)
+
+
+def _transfer(url: str, part: Path, file: RemoteFile, hint: str = "") -> None:
+    """Download into ``part``, from where it ends; what arrived before a break is kept, and is a ConnectionError."""
+    have = _size(part)
+    if have and have == file.size:
+        return
+    hint = hint or (_RESUMES if file.resumable else _ANEW)
+    try:
+        with file.open_at(have) as opened:
+            have, total = opened.start, file.size if opened.size is None else opened.size
+            columns = ("text", "bar", "bytes", "left")
+            shown = bar(None, total, file.name, completed=have, columns=columns, transient=True)
+            with part.open("ab" if have else "wb") as out, shown as update:
+                while chunk := opened.read(_CHUNK):
+                    have += out.write(chunk)
+                    if update is not None:
+                        update(have, file.name)
+    except urllib.error.HTTPError as refused:
+        refused.close()  # it is the answer, too, and holds the connection
+        if refused.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have:
+            part.unlink()  # longer than the file: not a beginning of it
+            _transfer(url, part, file, hint)
+            return
+        raise broken(url, f"the server answered {refused.code} {refused.reason}", hint) from None
+    except http.client.InvalidURL:
+        raise
+    except (OSError, http.client.HTTPException) as lost:
+        raise broken(url, f"{lost}", hint) from None
+    if total is not None and have > total:
+        part.unlink()
+        raise broken(url, f"got {have:,} bytes instead of {total:,}, which were thrown away", hint)
+    if total is not None and have < total:
+        kept = ", which are kept" if file.resumable else ""
+        raise broken(url, f"it broke off after {have:,} of {total:,} bytes{kept}", hint)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _cache() -> Path:
+    """Return the folder of copies, or one that lasts as long as the process."""
+    home = caches.folder()
+    try:
+        folder = files.check_writable_folder((home or caches.scratch()) / "remote")
+    except OSError as failed:
+        caches.warn_no_cache(f"no copy of a URL can be kept ({failed})")
+        folder = caches.scratch() / "remote"
+    return folder
+
+
+def _key(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+
+
+def fetch_archive(archive: Archive, into: Path) -> Path:
+    """Download ``archive``, check it and unpack it to ``into / archive.folder``, which must not exist yet.
+
+    A transfer that breaks off leaves a ``.part`` file in ``into/.rankwise-download``, and the next call resumes from
+    there. Any other failure leaves nothing. A wrong checksum means that nothing was opened. Of several callers at once
+    one downloads, and the others wait for it.
+    """
+    target, staging = into / archive.folder, into / ".rankwise-download"
+    absent = not target.exists()
+    with caches.file_lock(into / ".rankwise-download.lock"):
+        if absent and target.exists():
+            return target
+        if not absent:
+            what = f"{target} exists already and is kept, though files of the set are missing in it"
+            raise FileExistsError(check.Message(what, hint="move it away, or complete it by hand"))
+        staging.mkdir(parents=True, exist_ok=True)
+        try:
+            part = _fetch_part(archive, staging)
+            try:
+                unpack(part, archive, target)
+            finally:
+                part.unlink()
+        finally:
+            with contextlib.suppress(OSError):  # not empty
+                staging.rmdir()
+    return target
+
+
+def _fetch_part(archive: Archive, staging: Path) -> Path:
+    """Download an archive into a file of this folder until it has its checksum."""
+    url, part = address(archive.url), staging / f"{archive.sha256[:16]}.part"
+    if urllib.parse.urlsplit(archive.url).scheme not in ("http", "https", "file"):
+        raise check.error("a download needs an http, https or file address", got=repr(url))
+    by_hand = f"unpack it as {archive.folder} in the data folder"
+    file = RemoteFile(archive.folder, archive.size, functools.partial(open_http, archive.url))
+    while True:
+        begun = part.exists()
+        with errors(archive.url):
+            _transfer(url, part, file, hint=f"{_RESUMES}, or fetch the archive by hand and {by_hand}")
+        with part.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        if digest == archive.sha256:
+            return part
+        part.unlink()
+        if not begun:  # else what was there was no beginning of it
+            raise check.error(
+                f"the download of {url} does not have the checksum that it should have and was thrown away",
+                got=f"sha256 {digest} instead of {archive.sha256}",
+                hint="try again; if it stays so, the distributor has changed the archive: "
+                f"fetch it by hand, look at it and {by_hand}",
+            )
