@@ -133,7 +133,7 @@ def evaluation(folder: Path) -> object:
 def systems() -> tuple[dict[str, Any], Any]:
     """Two runs, and the grades of a judge, as tables of their own."""
     data = documents(n_queries=16)
-    frame = pl.DataFrame({"query": np.repeat(data.query_ids, data.sizes), "document": data.document_ids})
+    frame = pl.DataFrame({"query": data.qids(), "document": data.document_ids})
     runs = {name: frame.with_columns(score=pl.Series(data.features[:, at])) for at, name in enumerate(("new", "old"))}
     return runs, frame.with_columns(grade=pl.Series((data.labels > 1).astype(np.int64)))
 
@@ -141,7 +141,7 @@ def systems() -> tuple[dict[str, Any], Any]:
 def tell_plan(folder: Path) -> dict[str, Any]:
     runs, judge = systems()
     settings: dict[str, Any] = {"judge": judge, "sampled": "probability"}
-    (mean,) = rw.compare(runs, folder / "plan.csv", "dcg@5", **settings).means  # type: ignore[misc]
+    (mean,) = rw.compare(runs, folder / "plan.csv", "dcg@5", **settings).means
     again = rw.judging.plan(runs, judge=judge, judgements=5, metric="dcg@5", previous=folder / "plan.csv")
     second = again.to_frame().filter(pl.col("grade").is_not_null())
     computed = {"value": mean.value, "low": mean.low, "high": mean.high}
@@ -247,7 +247,7 @@ def click_logs(folder: Path) -> object:
     """The rows of a site's log, and impressions as data that rankwise wrote."""
     data = documents()
     rows = {
-        "query": np.repeat(data.query_ids, data.sizes),
+        "query": data.qids(),
         "document": data.document_ids,
         "impression": np.repeat(np.arange(data.n_queries), data.sizes),
         "position": np.concatenate([np.arange(1, size + 1) for size in data.sizes]),
@@ -298,10 +298,11 @@ def tell_experiment(folder: Path) -> dict[str, Any]:
 
 
 @keep(WORK, tell_experiment)
-def unfinished_experiment(folder: Path) -> object:
+def unfinished_experiment(folder: Path) -> None:
     experiment(folder)
     missing = max((folder / "results" / "trials").glob("*.parquet"))
-    return [one.unlink() for one in missing.parent.glob(f"{missing.name.partition('.')[0]}*")]
+    for one in missing.parent.glob(f"{missing.name.partition('.')[0]}*"):
+        one.unlink()
 
 
 def training(folder: Path, **fit: Any) -> Any:
