@@ -30,6 +30,9 @@ FOLDS = 5
 SETTINGS = {"learning_rate": 0.05, "leaves": 15, "min_documents": 20, "rounds": 600, "patience": 60}
 FILE_2007 = "mq2007.partial.txt"
 
+MISSED = 3
+"""How a benchmark exits that ran to its end and missed a target: 1 is an error, 2 are wrong arguments."""
+
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 

@@ -4,13 +4,14 @@ import ast
 import importlib
 import inspect
 import pickle
+import re
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -216,6 +217,34 @@ def test_an_old_keyword_means_the_new_one_with_a_warning(what):
     assert caught[0].filename == __file__
     assert repr(found) == repr(call(**after))
     assert len(caught) == 1
+
+
+def test_old_names_end_with_a_release_to_come_that_the_page_names():
+    end, now = (tuple(map(int, version.split(".")[:2])) for version in (moved.ENDS, rw.__version__))
+    assert end > now, "remove what has moved: the release that warnings name is here"
+    page = (Path(__file__).parents[1] / "docs" / "upgrading.md").read_text(encoding="utf-8")
+    assert f"The old names of today end with **{moved.ENDS}**" in page
+
+
+ROWS = [(public, old) for public, words in (moved.WORDS | moved.ATTRIBUTES).items() for old in words]
+
+
+@pytest.mark.parametrize(("public", "old"), ROWS)
+def test_every_old_word_names_its_end(public, old):
+    """As a keyword and as an attribute; names and modules are above."""
+    attribute = moved._attribute(public, old, "new")
+    uses: list[Callable[[], Any]] = [lambda: attribute.__set__(SimpleNamespace(), None)]
+    if public in moved.WORDS:
+        uses.append(lambda: moved._new_value(public, old, {old: None}))
+    for use in uses:
+        with pytest.warns(DeprecationWarning, match=rf"{old}.* goes with {re.escape(moved.ENDS)}$"):
+            use()
+
+
+def test_nothing_but_the_table_of_what_has_moved_warns_that_it_will_go():
+    package = Path(rw.__file__).parent
+    warning = [path.name for path in package.rglob("*.py") if "DeprecationWarning" in path.read_text(encoding="utf-8")]
+    assert warning == ["moved.py"]
 
 
 def test_old_and_new_keyword_exclude_each_other():

@@ -1,6 +1,7 @@
 """When inverse propensities help: NDCG@10 of rankers trained on simulated clicks, beside clicks as they are given.
 
-    python -m benchmarks.quality.clicks FOLDER [--data mq2008 mq2007] [--trials 10] [--processes 2] [--out clicks.csv]
+    python -m benchmarks.quality.clicks FOLDER [--data mq2008 mq2007] [--trials 10] [--etas 0.5 1 2]
+        [--losses lambdarank softmax_ce] [--processes 2] [--out clicks.csv]
 
 FOLDER is that of `benchmarks/README.md`. Each trial splits the queries anew (60/20/20). The ranker that shows the
 lists is trained on judgements of 10 queries; users look at rank r with probability (1/r)^eta, and click what they see:
@@ -61,8 +62,10 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--data", nargs="+", default=["mq2008", "mq2007"])
     parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--etas", nargs="+", type=float, default=ETAS)
+    parser.add_argument("--losses", nargs="+", default=LOSSES)
     args = parser.parse_args()
-    runs = itertools.product(range(args.trials), args.data, ETAS, MISTAKES, LOSSES, METHODS)
+    runs = itertools.product(range(args.trials), args.data, args.etas, MISTAKES, args.losses, METHODS)
     jobs: list[Job] = [(args.folder, data, seed, *rest) for seed, data, *rest in runs]
     results = [
         ((data, loss, eta, mistakes), method, seed, value)

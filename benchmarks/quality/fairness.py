@@ -118,10 +118,11 @@ def exposed(scores: Any, data: rw.RankingDataset, policy: str) -> dict[str, floa
     return {**seen.mean, **seen.groups.disparity.mean, **seen.groups.shares.mean}
 
 
-def jobs(trials: int) -> list[Job]:
+def jobs(trials: int, quick: bool = False) -> list[Job]:
     """Every training: without a weight the merit does not matter, and the model is trained once."""
-    methods = [(merit, weight) for merit in MERITS for weight in WEIGHTS if weight > 0.0 or merit == MERITS[0]]
-    methods += [(FLATTENED, factor) for factor in FACTORS]
+    weights, factors = (WEIGHTS[::4], FACTORS[::3]) if quick else (WEIGHTS, FACTORS)
+    methods = [(merit, weight) for merit in MERITS for weight in weights if weight > 0.0 or merit == MERITS[0]]
+    methods += [(FLATTENED, factor) for factor in factors]
     return [(seed, ranker, *method) for seed, ranker, method in itertools.product(range(trials), RANKERS, methods)]
 
 
@@ -206,7 +207,7 @@ def main() -> None:
     parser = harness.arguments(__doc__, out="fairness.csv")
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--trials", type=int, default=10)
-    parser.add_argument("--quick", action="store_true", help="few trees and epochs, to try it out")
+    parser.add_argument("--quick", action="store_true", help="few trees, epochs and weights, to try it out")
     parser.add_argument("--draw", type=Path, metavar="CSV", help="train nothing: table and figure of a file --out")
     parser.add_argument("--page", type=Path, help="write figure and table between the markers of this page")
     parser.add_argument("--figure", type=Path, help="the figure to write, .svg or .png; by default beside the CSV")
@@ -216,7 +217,7 @@ def main() -> None:
         if args.folder is None:
             parser.error("name the FOLDER of the data, or --draw CSV")
         work = functools.partial(measure, folder=args.folder, quick=args.quick)
-        for _ in harness.measured(jobs(args.trials), work, args.processes, args.out):
+        for _ in harness.measured(jobs(args.trials, args.quick), work, args.processes, args.out):
             pass
     found = read(kept)
     print(table(found))

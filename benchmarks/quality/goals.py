@@ -37,6 +37,7 @@ from rankwise.statistics.evaluation import Evaluation
 FIRST, SECOND = "ndcg@10", "ndcg(label=buy)@10"
 TASKS = {90.0: 0.62, 120.0: 0.55}
 """Angle of the second label -> goal, about halfway between what the models of one label each reach."""
+FRONTIERS = (*(f"{angle:g}" for angle in TASKS), "mq2008")
 WEIGHTS = np.linspace(0.0, 1.0, 21)
 SETTINGS: dict[str, Any] = {"leaves": 7, "min_documents": 20, "learning_rate": 0.15, "threads": 1, "progress": False}
 PAGERANK = 40
@@ -203,6 +204,9 @@ def main() -> None:
     parser.add_argument("--folder", help="of the data sets; by default where rw.load_dataset looks")
     parser.add_argument("--figures", type=Path, default=Path("results"))
     parser.add_argument("--seeds", type=int, default=50, help="of the constraints")
+    parser.add_argument(
+        "--frontiers", nargs="*", default=FRONTIERS, choices=FRONTIERS, help="their sets; none: no frontier"
+    )
     parser.add_argument("--auto", action="store_true", help="what AutoRanker learns, and what it weighs")
     args = parser.parse_args()
     if args.auto:
@@ -225,7 +229,8 @@ def main() -> None:
     cells = [Cell("constraints", angle, seed, folder) for seed in range(args.seeds) for angle in TASKS]
     text = constraint_table(harness.Cells[Cell](args.out).measure(cells, constrained, args.processes))
     rows, tables = [], []
-    for cell in (*(Cell("synthetic", angle, 0, folder) for angle in TASKS), Cell("mq2008", 0.0, 0, folder)):
+    for name in args.frontiers:
+        cell = Cell("mq2008", 0.0, 0, folder) if name == "mq2008" else Cell("synthetic", float(name), 0, folder)
         one = frontiers(cell, args.figures)
         rows.append(one["row"])
         tables.append(f"{one['row'][0]}\n\n{one['table']}")

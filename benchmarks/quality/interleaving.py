@@ -1,6 +1,7 @@
 """Interleaving: false alarms, power, fairness of coins, and the sign of credits.
 
-    python -m benchmarks.quality.interleaving [--experiments 2000] [--impressions 100000] [--out FILE]
+    python -m benchmarks.quality.interleaving [--experiments 2000] [--impressions 100000] [--keys 1000000]
+        [--out FILE]
 
 *Null*: 65% of impressions are ties, and each ranking wins half of the rest. The e-value is looked at after every
 impression, a z test (two-sided, at 5%) once at the end, at the end of each of 40 days, and after every impression from
@@ -210,13 +211,14 @@ def main() -> None:
     parser = harness.arguments(__doc__, out="results/interleaving.md", processes=1)
     parser.add_argument("--experiments", type=int, default=2000)
     parser.add_argument("--impressions", type=int, default=100_000)
+    parser.add_argument("--keys", type=int, default=1_000_000)
     args = parser.parse_args()
     blocks = range(-(-args.experiments // BLOCK))
     cells = [Cell("null", number, args.impressions) for number in blocks]
     cells += [Cell(kind, number) for kind in ("effect", "users") for number in blocks]
     cells += [Cell("traffic", number) for number in range(len(TRAFFIC))]
     cells += [Cell("signs", number) for number in range(len(CURVES))]
-    cells += [Cell("keys", number) for number in range(1_000_000 // KEYS)]
+    cells += [Cell("keys", number) for number in range(-(-args.keys // KEYS))]
     text = page(harness.Cells[Cell](args.out).measure(cells, measure, args.processes))
     harness.write(args.out, text + "\n")
     print(text)

@@ -1,6 +1,7 @@
 """Learning curves: does the forecast of the next doubling hold, on synthetic kinds and resamples of MQ2008 and MQ2007?
 
-    python -m benchmarks.quality.learning_curve [--sets 3] [--real 6] [--folder …] [--out results/learning_curve.md]
+    python -m benchmarks.quality.learning_curve [--kinds few …] [--sets 3] [--real 6] [--folder …]
+        [--out results/learning_curve.md]
 
 A set is cut at random into N training queries, N more, and test queries. `rw.learning_curve` sees the first N and the
 test queries; then one model is trained on all 2N, and `single` must hold the change on the same test queries. The first
@@ -111,11 +112,14 @@ def main() -> None:
     """Measure and print."""
     parser = harness.arguments(__doc__, out="results/learning_curve.md", processes=1)
     parser.add_argument("--folder", help="of the data sets; by default where rw.load_dataset looks")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=harness.KINDS, default=list(harness.KINDS), help="of synthetic sets"
+    )
     parser.add_argument("--sets", type=int, default=3, help="of each synthetic kind")
     parser.add_argument("--real", type=int, default=6, help="resamples of MQ2008 and of MQ2007")
     args = parser.parse_args()
     folder = harness.data_folder(args.folder)
-    counts = dict.fromkeys(("mq2008", "mq2007"), args.real) | dict.fromkeys(harness.KINDS, args.sets)
+    counts = dict.fromkeys(("mq2008", "mq2007"), args.real) | dict.fromkeys(args.kinds, args.sets)
     seeds = range(max(counts.values()))
     cells = [Cell(kind, seed, folder) for seed in seeds for kind, count in counts.items() if seed < count]
     outcomes = harness.Cells[Cell](args.out).measure(cells, measure, args.processes)

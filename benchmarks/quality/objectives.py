@@ -206,7 +206,7 @@ def main() -> int:
     write(options.out, json.dumps(summary, indent=1))
     say(f"\nwritten: {options.out}")
     missed = [pair for pair in pairs if verdict(pair).startswith("NOT")]
-    return 1 if missed else 0
+    return harness.MISSED if missed else 0
 
 
 if __name__ == "__main__":

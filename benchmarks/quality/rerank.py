@@ -266,7 +266,7 @@ def table(path: Path, wanted: Collection[str] = (*THEIRS, *OURS)) -> str:
         rows = [["loss", "learning rate", f"NDCG@10, {len(seeds)} seeds", f"− {BASELINE}", "− same formula"]]
         for method in (name for name in ("untrained", *wanted) if name in by_method):
             mine, *others = (
-                [by_method[name][seed] for seed in seeds] if name else []
+                [by_method[name][seed] for seed in seeds] if name in by_method else []
                 for name in (method, None if method == BASELINE else BASELINE, TWINS.get(method))
             )
             shown = [difference(mine, other, OVERLAP[data]) if other else "" for other in others]

@@ -1,6 +1,7 @@
 """Learning from click logs: NDCG@10 of plrank with targets by several methods, beside true relevance.
 
-    python -m benchmarks.quality.targets [FOLDER] [--data synthetic mq2007] [--seeds 10] [--processes 2] [--out DIR]
+    python -m benchmarks.quality.targets [FOLDER] [--data synthetic mq2007] [--impressions 1 5 50]
+        [--seeds 10] [--processes 2] [--out DIR]
 
 Of synthetic data 300 queries of about 20 documents have a log, and 500 others are the test. The ranker in production
 was trained on 5 queries. Rankings are drawn from its scores (Plackett-Luce), and the first five documents are shown.
@@ -105,11 +106,14 @@ def main() -> None:
     parser = harness.arguments(__doc__, out="targets")
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--data", nargs="+", default=["synthetic", "mq2007"], choices=CURVES)
+    parser.add_argument(
+        "--impressions", nargs="+", type=int, default=IMPRESSIONS, help="of a query; the last with wrong curves"
+    )
     parser.add_argument("--seeds", type=int, default=10)
     args = parser.parse_args()
     folder = harness.data_folder(args.folder)
-    settings = [(data, count, "right") for data in args.data for count in IMPRESSIONS]
-    settings += [(data, IMPRESSIONS[-1], "wrong") for data in args.data]
+    settings = [(data, count, "right") for data in args.data for count in args.impressions]
+    settings += [(data, args.impressions[-1], "wrong") for data in args.data]
     seeds = range(FIRST_SEED, FIRST_SEED + args.seeds)
     cells = [Cell(folder, *setting, seed) for seed in seeds for setting in settings]
     outcomes = harness.Cells[Cell](args.out, TRAINING).measure(cells, measure, args.processes)

@@ -23,6 +23,7 @@ import numpy as np
 import polars as pl
 
 import rankwise as rw
+from benchmarks.harness import measures_memory
 
 QUERIES, RANKERS, DEPTH, PART, ROUNDS = 100_000, 3, 10, 10_000_000, 8
 CURVE = np.array([1.0, 0.68, 0.44, 0.32, 0.22, 0.18, 0.14, 0.12, 0.08, 0.05])
@@ -64,8 +65,10 @@ def measure(folder: Path) -> None:
     def timed(name: str, call: Callable[[], Any]) -> Any:
         wall, cpu = time.perf_counter(), time.process_time()
         result = call()
-        status = Path("/proc/self/status").read_text()  # getrusage begins with the peak of the process that started it
-        peak = int(status.partition("VmHWM:")[2].split()[0]) / 2**20
+        peak = float("nan")
+        if measures_memory():  # getrusage begins with the peak of the process that started it
+            status = Path("/proc/self/status").read_text()
+            peak = int(status.partition("VmHWM:")[2].split()[0]) / 2**20
         seconds = f"{time.perf_counter() - wall:9.1f} {time.process_time() - cpu:9.1f}"
         print(f"{name:>12} {seconds} {peak:18.2f}", flush=True)
         return result

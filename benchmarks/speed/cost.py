@@ -41,8 +41,6 @@ from benchmarks.harness import OWN_PAGES, heading, markdown, say
 POINTS = tuple(itertools.product((20_000, 60_000, 200_000, 600_000), (34, 136), (15, 63, 255)))
 HELD_OUT = ((2_400_000, 136, 63), (2_400_000, 34, 255))
 ROUNDS, SIZE = 12, ("documents", "features", "leaves")
-PAGE = Path("docs/results/cost.json")
-FIGURE = Path("docs/results/img/cost.png")
 
 FEATURES, LEAVES, TREES = 136, 31, 500
 SIZES = (10**7, 10**8, 10**9, 10**10)
@@ -242,7 +240,7 @@ def duration(draws: Rows) -> str:
 # ---- pages -----------------------------------------------------------------------------------------------------------
 
 
-def report(content: Any) -> None:
+def report(content: Any, path: Path) -> None:
     points = [point for point in content["points"] if not point["held_out"]]
     models = {
         "round": Model(of_round, points, "round"),
@@ -284,15 +282,15 @@ def report(content: Any) -> None:
     header = ["documents", "GB of LightGBM", f"one machine, {THREADS} threads"]
     header += ["one GPU"] * ("gpu" in content) + [f"{WORKERS} workers × {WORKER_THREADS} threads"]
     print(markdown(header, rows))
-    draw(content, models["round"])
+    draw(content, models["round"], path)
 
 
-def draw(content: Any, model: Model) -> None:
+def draw(content: Any, model: Model, path: Path) -> None:
     """Seconds of a round by documents: points, the model with its band, and machines."""
     from rankwise.statistics.figures.drawing import BLUE, GREY, figure
 
     sizes = np.geomspace(1e4, 1e10, 60)
-    with figure(FIGURE, 7.0, 4.4, force=True) as drawing:
+    with figure(path, 7.0, 4.4, force=True) as drawing:
         axes = drawing.subplots()
 
         def line(draws: Callable[[float], Rows], label: str, colour: str, least: float = 0.0) -> None:
@@ -331,17 +329,19 @@ def main() -> None:
         "--point", type=int, nargs=3, metavar=("DOCUMENTS", "FEATURES", "LEAVES"), help="one point alone"
     )
     parser.add_argument("--gpu", type=Path, help="what benchmarks.speed.gpu.out_of_core wrote")
+    parser.add_argument("--kept", type=Path, default=Path("docs/results/cost.json"), help="where points are kept")
+    parser.add_argument("--figure", type=Path, default=Path("docs/results/img/cost.png"))
     options = parser.parse_args()
     if options.point:
         print(json.dumps(measured(*options.point)))
         return
-    content: Any = json.loads(PAGE.read_text()) if PAGE.exists() else {}
+    content: Any = json.loads(options.kept.read_text()) if options.kept.exists() else {}
     if options.measure:
         content["points"] = measure()
     if options.gpu:
         content["gpu"] = json.loads(options.gpu.read_text())
-    PAGE.write_text(json.dumps(content, indent=1) + "\n")
-    report(content)
+    options.kept.write_text(json.dumps(content, indent=1) + "\n")
+    report(content, options.figure)
 
 
 if __name__ == "__main__":

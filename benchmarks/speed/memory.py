@@ -37,18 +37,19 @@ def make(folder: Path, gigabytes: float) -> float:
 
     import rankwise as rw
 
-    files = max(1, round(gigabytes * 1e9 / (4 * FEATURES * DOCUMENTS * QUERIES_PER_FILE)))
+    wanted = max(1, round(gigabytes * 1e9 / (4 * FEATURES * DOCUMENTS)))
+    files, queries = max(1, round(wanted / QUERIES_PER_FILE)), min(wanted, QUERIES_PER_FILE)
     for number in range(files):
         rng = np.random.default_rng(number)
-        count = DOCUMENTS * QUERIES_PER_FILE
+        count = DOCUMENTS * queries
         features = rng.normal(size=(count, FEATURES)).astype(np.float32)
         truth = features[:, :8].sum(axis=1) + rng.normal(scale=2.0, size=count)
-        ids = np.arange(QUERIES_PER_FILE) + number * QUERIES_PER_FILE
-        offsets = np.arange(QUERIES_PER_FILE + 1) * DOCUMENTS
+        ids = np.arange(queries) + number * queries
+        offsets = np.arange(queries + 1) * DOCUMENTS
         labels = np.digitize(truth, [2.0, 4.0, 6.0, 8.0]).astype(np.float64)
         data = rw.RankingDataset(features, labels, offsets, query_ids=ids)
         rw.data.write_parquet(data, folder / f"{number:04}.parquet")
-    return 4.0 * FEATURES * DOCUMENTS * QUERIES_PER_FILE * files
+    return 4.0 * FEATURES * DOCUMENTS * queries * files
 
 
 def measured(what: str, folder: Path, rounds: int, threads: int) -> None:

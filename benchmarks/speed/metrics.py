@@ -1,5 +1,5 @@
-"""How fast metrics are, side by side with LightGBM, ranx and pytrec_eval: python -m benchmarks.speed.metrics [--threads
-2].
+"""How fast metrics are, side by side with LightGBM, ranx and pytrec_eval: python -m benchmarks.speed.metrics
+[--threads 2] [--queries 6000].
 
 Everyone scores the same lists: 6,000 queries of log-normal length, about 700,000 documents, five grades, distinct
 scores, except where a line says "tied". What is timed is one evaluation of arrays or structures that lie ready:
@@ -32,9 +32,9 @@ from rankwise.metrics import METRICS
 Array = NDArray[Any]
 
 
-def make_lists(seed: int) -> tuple[Array, Array, Array]:
+def make_lists(seed: int, n_queries: int) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(seed)
-    sizes = np.clip(rng.lognormal(4.53, 0.7, 6_000), 1, 1_251).astype(np.int64)
+    sizes = np.clip(rng.lognormal(4.53, 0.7, n_queries), 1, 1_251).astype(np.int64)
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     labels = rng.choice(5, size=offsets[-1], p=[0.52, 0.32, 0.13, 0.02, 0.01]).astype(np.float64)
     return rng.normal(size=labels.size) + 0.4 * labels, labels, offsets
@@ -81,9 +81,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time metrics beside their peers.")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--queries", type=int, default=6_000)
     parser.add_argument("--own", action="store_true", help="leave out ranx and pytrec_eval, which take a minute")
     options = parser.parse_args()
-    scores, labels, offsets = lists = make_lists(0)
+    scores, labels, offsets = lists = make_lists(0, options.queries)
     tied = np.round(scores, 1), labels, offsets
     print(f"{labels.size:,} documents in {offsets.size - 1:,} queries, {options.threads} threads\n")
 

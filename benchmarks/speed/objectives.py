@@ -1,6 +1,7 @@
 """How fast objectives are beside their peers, what wrappers cost, what memory they take, how cost grows with lists.
 
     python -m benchmarks.speed.objectives [--quick] [--plot growth.png] [--only peers] [--threads 2]
+        [--lists 6000]
 
 Everyone meets the same lists: 6,000 of log-normal length, about 700,000 documents, five grades. What is timed is one
 call of a prepared objective, as a trainer makes it in every round: value, gradient and Hessian, in arrays that the
@@ -85,7 +86,8 @@ def against_lightgbm(lists: Lists, options: argparse.Namespace, verdicts: Verdic
 
 def against_numpy(options: argparse.Namespace, verdicts: Verdicts) -> None:
     for name, spread, target in (("flat", 0.1, 50.0), ("peaked", 3.0, 15.0), ("very peaked", 10.0, 15.0)):
-        lists, part = plrank_lists(6_000, spread), plrank_lists(30 if options.quick else 150, spread)
+        few = min(30 if options.quick else 150, options.lists)
+        lists, part = plrank_lists(options.lists, spread), plrank_lists(few, spread)
         ours = caller(rw.objective("plrank(cutoff=10, samples=100)"), lists)
         peer = partial(numpy_plrank, part, samples=100, cutoff=10, seed=0)
         times = Times({"ours": ours, "peer": peer}, 2 if options.quick else 5)
@@ -119,6 +121,7 @@ def against_torch(lists: Lists, options: argparse.Namespace, verdicts: Verdicts)
 
 def first_lists(lists: Lists, count: int) -> Lists:
     scores, labels, offsets = lists
+    count = min(count, offsets.size - 1)
     end = int(offsets[count])
     return scores[:end].copy(), labels[:end].copy(), offsets[: count + 1].copy()
 
@@ -194,19 +197,20 @@ def memory(_: Lists, options: argparse.Namespace, verdicts: Verdicts) -> None:
     ]
     environment = os.environ | OWN_PAGES | {"RANKWISE_THREADS": str(options.threads)}
     command = [sys.executable, "-m", "benchmarks.speed.objectives", "--peaks", json.dumps(texts)]
+    command += ["--lists", str(options.lists)]
     found = json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
     print(f"{'':<28}{'all lists':>10}{'one list of 10,000':>20}")
     for text, (many, one) in found.items():
         print(f"{text:<28}{many:10.1f}{one:20.1f}   {verdicts.most(f'memory of {text}', many, A_FEW)}")
 
 
-def peaks(texts: Iterable[str]) -> dict[str, tuple[float, float]]:
+def peaks(texts: Iterable[str], n_lists: int) -> dict[str, tuple[float, float]]:
     """Peak memory of each objective on many lists and on one long one."""
 
     def peak(text: str, lists: Lists) -> float:
         return peak_memory(caller(rw.objective(text), lists)) / (8.0 * lists[0].size)
 
-    many, one, small = make_lists(6_000), of_length(10_000, 10_000), make_lists(300)
+    many, one, small = make_lists(n_lists), of_length(10_000, 10_000), make_lists(300)
     found = {}
     for text in texts:
         caller(rw.objective(text), small)()  # compiled, or loaded, and threads started
@@ -281,12 +285,13 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="where to draw how cost grows, for example growth.png")
     parser.add_argument("--only", choices=SECTIONS, help="one section alone")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--lists", type=int, default=6_000)
     parser.add_argument("--peaks", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peaks:
-        print(json.dumps(peaks(options.peaks)))
+        print(json.dumps(peaks(options.peaks, options.lists)))
         return
-    start, lists, verdicts = time.perf_counter(), make_lists(6_000), Verdicts()
+    start, lists, verdicts = time.perf_counter(), make_lists(options.lists), Verdicts()
     print(f"{lists[0].size:,} documents in {lists[2].size - 1:,} lists, {options.threads} threads")
     with rw.use_threads(options.threads):
         for section in SECTIONS:

@@ -1,8 +1,8 @@
 """PLRank: how fast, how noisy, and where its Hessian is negative. (Which curvature trains best: curvature.py.)
 
-python -m benchmarks.speed.plrank speed
-python -m benchmarks.speed.plrank error
-python -m benchmarks.speed.plrank signs [FOLDER_OF_MQ2008]
+python -m benchmarks.speed.plrank speed [--queries 1500]
+python -m benchmarks.speed.plrank error [--queries 150]
+python -m benchmarks.speed.plrank signs [FOLDER_OF_MQ2008] [--queries 300]
 """
 
 import argparse
@@ -72,7 +72,7 @@ def numpy_plrank(lists: Lists, samples: int, cutoff: int, seed: int) -> tuple[Ar
     return gradient, hessian
 
 
-def speed(n_queries: int = 1500, cutoff: int = 10) -> None:
+def speed(n_queries: int, cutoff: int = 10) -> None:
     """CPU milliseconds of gradient and Hessian for 1,000 lists on one thread, beside the NumPy version in the same run.
 
     CPU time, because a busy machine slows a program that waits for a core.
@@ -115,7 +115,7 @@ def variants() -> Iterator[tuple[str, str, bool]]:
                 yield sampler, draws, baseline
 
 
-def error(n_queries: int = 150, repeats: int = 4) -> None:
+def error(n_queries: int, repeats: int = 4) -> None:
     """Relative error of gradient and Hessian by N, and the cost of the gradient's error: µs per list × error²."""
     for spread in (0.1, 1.0, 3.0):
         data = lists(n_queries, spread)
@@ -147,7 +147,7 @@ def error(n_queries: int = 150, repeats: int = 4) -> None:
             print(line + f" {cost:7.1f}   {fewer:.1f}x")
 
 
-def signs(folder: str | None = None, n_queries: int = 300, samples: int = 5000) -> None:
+def signs(n_queries: int, folder: str | None = None, samples: int = 5000) -> None:
     """Where the diagonal of the Hessian is negative: the share of documents, over all lists and in single ones.
 
     Then the sum of all Hessians over that of their sizes, and how far that sum goes from round to round with the plain
@@ -179,8 +179,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", default="speed", choices=["speed", "error", "signs"])
     parser.add_argument("folder", nargs="?", help="of MQ2008, for signs")
+    parser.add_argument("--queries", type=int, help="1500 for speed, 150 for error, 300 for signs")
     arguments = parser.parse_args()
     if arguments.what == "signs":
-        signs(*[arguments.folder] if arguments.folder else [])
+        signs(arguments.queries or 300, arguments.folder)
+    elif arguments.what == "error":
+        error(arguments.queries or 150)
     else:
-        {"speed": speed, "error": error}[arguments.what]()
+        speed(arguments.queries or 1500)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
-from benchmarks.harness import Times, Verdicts
+from benchmarks.harness import MISSED, Times, Verdicts
 
 FEATURES = 136
 LEAVES = 32
@@ -259,7 +259,7 @@ def main() -> int:
                 race(match, data, rounds[library], few, options.threads, verdicts)
     for missed in verdicts.missed:
         print(f"MISSED {missed}")
-    return 1 if verdicts.missed else 0
+    return MISSED if verdicts.missed else 0
 
 
 if __name__ == "__main__":

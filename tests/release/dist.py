@@ -1,7 +1,7 @@
 """Wheel and sdist of a release with their checksums in ``dist``: ``python -m tests.release.dist [v1.2.3]``.
 
-A tag that is not the version of the package, a changelog without it, or a wheel whose contents are not those of the
-source end with an error.
+A tag that is not the version of the package, a changelog without it, no archives of what it writes, or a wheel whose
+contents are not those of the source end with an error.
 """
 
 import hashlib
@@ -50,6 +50,9 @@ def main(words: Sequence[str]) -> None:
     for tag in words:
         assert tag == f"v{rw.__version__}", f"the tag {tag} is not the version {rw.__version__}"
         assert f"## [{rw.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), "no entry in CHANGELOG"
+        for kept in ("rankers/saved", "release/kept"):
+            path = ROOT / "tests" / kept / f"{rw.__version__}.tar.xz"
+            assert path.is_file(), f"no {path.name} in tests/{kept}: later versions are tested with it"
     folder = ROOT / "dist"
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():

@@ -113,7 +113,8 @@ def serve() -> None:
         assert server.stdout is not None
         try:
             port = int(server.stdout.readline().strip().rpartition(":")[2])
-            body = json.dumps({"features": data.features[:12].tolist()}).encode()
+            rows = data.features[:12].tolist()
+            body = json.dumps({"features": list(data.feature_names or ()), "rows": rows}).encode()
             request = urllib.request.Request(f"http://127.0.0.1:{port}/score", body)
             with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
                 answer = json.load(response)

@@ -1,6 +1,7 @@
 """Writes saved models, one of each kind, and what they score: ``python -m tests.rankers.saved.make`` in a checkout.
 
 Run it for a release, with the version that is released, and commit the archive: rankwise 0.1.0 wrote ``0.1.0.tar.xz``.
+What users keep beside models is written by ``tests/release/keep.py``; a release has 200 kB for all archives together.
 An archive is never written again: it holds what that version saved, and later versions must load it. Kinds that were
 added since get an archive beside it, ``0.1.0-KIND.tar.xz``. Cards of rankers (``README.md``) are left out, since they
 are not read.
@@ -555,17 +556,17 @@ def main() -> None:
             told[name] = {"scored": scored, **facts(scored, model, documents)}
             for file in sorted(path.rglob("*")):
                 if file.is_file() and (file.name != "README.md" or scored == "texts"):
-                    _add(packed, file.relative_to(folder).as_posix(), file.read_bytes())
+                    add(packed, file.relative_to(folder).as_posix(), file.read_bytes())
         for title, table in (("documents.npz", documents), ("numbers.npz", arrays)):
             buffer = io.BytesIO()
             np.savez(buffer, **table)  # type: ignore[arg-type]  # names are not among its options
-            _add(packed, title, buffer.getvalue())
-        _add(packed, "facts.json", json.dumps(told, indent=1, ensure_ascii=False).encode())
+            add(packed, title, buffer.getvalue())
+        add(packed, "facts.json", json.dumps(told, indent=1, ensure_ascii=False).encode())
     archive.write_bytes(content.getvalue())
     print(f"{len(told)} models in {archive.stat().st_size:,} bytes")
 
 
-def _add(packed: tarfile.TarFile, name: str, content: bytes) -> None:
+def add(packed: tarfile.TarFile, name: str, content: bytes) -> None:
     """Add a file without the time and the user of this machine."""
     entry = tarfile.TarInfo(name)
     entry.size = len(content)

@@ -72,7 +72,7 @@ def click_model(
         raise check.error("a click model needs clicks", got="a log without any")
     added = _prior(log, prior, strength)
     how = Estimation(added, np.ndim(prior) > 0, iterations, tolerance)  # type: ignore[arg-type]
-    parameters, change, notes = MODELS[model]._estimate(log, how)
+    parameters, change, notes = MODELS[model].estimate(log, how)
     if change > tolerance > 0.0:
         notes += (f"Not converged: after {iterations} iterations parameters still change by {change:.1g} in each.",)
     if unknown := int(np.isnan(parameters["attractiveness"]).sum()):
@@ -122,7 +122,8 @@ class PBM(ClickModel):
         return log.pairs, log.positions - 1, log.impressions, log.clicks
 
     @classmethod
-    def _estimate(cls, log: Log, how: Estimation) -> Estimate:
+    def estimate(cls, log: Log, how: Estimation) -> Estimate:
+        """Return the parameters of a log."""
         shape = (log.n_positions,) if cls is PBM else (log.n_positions, log.n_positions)
         cells = cls.cells(log)
         cells, notes = (cells, ()) if how.means else _identified(log, cells)
@@ -228,7 +229,7 @@ class DBN(ClickModel):
         return chances
 
     @classmethod
-    def _estimate(cls, log: Log, how: Estimation) -> Estimate:
+    def estimate(cls, log: Log, how: Estimation) -> Estimate:
         """Estimate by EM; with a prior, satisfaction is drawn to the share of last clicks."""
         lists, added = cls._sessions_of(log), how.added
         sizes = np.diff(lists.offsets)
@@ -331,7 +332,7 @@ class SDBN(DBN):
     model, title = "sdbn", "simplified dynamic Bayesian network"
 
     @classmethod
-    def _estimate(cls, log: Log, how: Estimation) -> Estimate:
+    def estimate(cls, log: Log, how: Estimation) -> Estimate:
         """Estimate by counting; with a prior, satisfaction is drawn to the share of last clicks."""
         attractiveness, clicks, ends = _counted(log, cls._sessions_of(log), how.added, "pairs")
         strength = sum(how.added)
@@ -347,7 +348,8 @@ class DCM(DBN):
     model, title = "dcm", "dependent click model"
 
     @classmethod
-    def _estimate(cls, log: Log, how: Estimation) -> Estimate:
+    def estimate(cls, log: Log, how: Estimation) -> Estimate:
+        """Return the parameters of a log."""
         attractiveness, clicks, ends = _counted(log, cls._sessions_of(log), how.added, "positions")
         return {"attractiveness": attractiveness, "continuation": (1.0 - em.ratio(ends, clicks))[1:]}, 0.0, ()
 

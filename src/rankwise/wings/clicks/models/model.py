@@ -57,7 +57,8 @@ class ClickModel(Result):
 
     @classmethod
     @abstractmethod
-    def _estimate(cls, log: Log, how: Estimation) -> Estimate: ...
+    def estimate(cls, log: Log, how: Estimation) -> Estimate:
+        """Return the parameters by name, their last change, and notes."""
 
     @abstractmethod
     def _chances(self, log: Log, lists: Sessions | Log) -> Array:

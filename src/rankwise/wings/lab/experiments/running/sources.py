@@ -48,14 +48,14 @@ class Source:
         >>> [Source(text).name for text in ("MQ2008", "synthetic(n_queries=9)", "a/rows.txt.gz", "web=a/rows.txt")]
         ['mq2008', 'synthetic', 'rows', 'web']
         """
-        name, text = self._named_text
-        entry = None if name else self._entry()
+        name, text = self.named_text
+        entry = None if name else self.entry()
         return name or (entry.name if entry else Path(check.address(text)).name.partition("(")[0].partition(".")[0])
 
     @property
     def n_folds(self) -> int:
         """How many official folds there are; 0 where there are none."""
-        entry = self._entry()
+        entry = self.entry()
         return entry.folds if entry else 0
 
     def fingerprint(self) -> str:
@@ -69,10 +69,10 @@ class Source:
 
     def holds_ratings(self) -> bool:
         """Whether these are ratings of items by users, instead of documents with features."""
-        if self._generator() == "synthetic_ratings":
+        if self.generator() == "synthetic_ratings":
             return True
-        entry = self._entry()
-        return entry.format == "ratings" if entry else self.ratings and not self._generator()
+        entry = self.entry()
+        return entry.format == "ratings" if entry else self.ratings and not self.generator()
 
     def whole(self) -> RankingDataset:
         """All queries, whatever part they are in."""
@@ -92,11 +92,11 @@ class Source:
     def read(self) -> RankingDataset:
         """Read or make the data."""
         self._only_documents()
-        _, text = self._named_text
+        _, text = self.named_text
         with check.naming(text):
-            if self._entry() is not None:
+            if self.entry() is not None:
                 data = concatenate([part for part in self._load(1) if part is not None])
-            elif self._generator():
+            elif self.generator():
                 data = grammar.parse(text, _SYNTHETIC, "data set")
             else:
                 data = read_data(text, **dict(self.columns))
@@ -105,7 +105,7 @@ class Source:
     def parts(self, fold: int, *, seed: int = 0) -> tuple[RankingDataset, RankingDataset, RankingDataset]:
         """The official parts, of one fold where there are folds; made ones, by the seed, where there are none."""
         self._only_documents()
-        if self._entry() is None:
+        if self.entry() is None:
             whole = self.whole()
             train, valid, test = list(made_folds(whole, seed=seed))[fold - 1] if fold else split(whole, seed=seed)
             return train, valid, test
@@ -121,23 +121,23 @@ class Source:
             raise check.error("ratings of items are no documents with features", got=self.text, hint=hint)
 
     @property
-    def _named_text(self) -> tuple[str, str]:
+    def named_text(self) -> tuple[str, str]:
         """The name that stands before the text, empty without one, and the text."""
         name, equals, rest = self.text.partition("=")
         named = equals and "(" not in name and "://" not in name
         return (name.strip(), rest.strip()) if named else ("", self.text)
 
-    def _generator(self) -> str:
+    def generator(self) -> str:
         """The generator of synthetic data; empty for data that are read."""
-        word = self._named_text[1].partition("(")[0].strip()
+        word = self.named_text[1].partition("(")[0].strip()
         return word if word in _SYNTHETIC else ""
 
-    def _entry(self) -> "CatalogEntry | None":
+    def entry(self) -> "CatalogEntry | None":
         """What is known of a set of the catalog, or of the user's own; None for a plain file and synthetic data."""
-        return None if self._generator() else entry_of(self._named_text[1])
+        return None if self.generator() else entry_of(self.named_text[1])
 
     def _load(self, fold: int) -> Parts:
-        loaded: Parts = load_dataset(self._named_text[1], fold if self.n_folds else None, self.folder)
+        loaded: Parts = load_dataset(self.named_text[1], fold if self.n_folds else None, self.folder)
         return loaded
 
     def _some(self, data: RankingDataset, share: float | None = None) -> RankingDataset:
@@ -159,12 +159,12 @@ def _whole(source: Source) -> RankingDataset:
 
 @lru_cache(maxsize=1)
 def _ratings(source: Source) -> Interactions:
-    _, text = source._named_text
+    _, text = source.named_text
     every: Interactions
     with check.naming(text):
-        if source._generator():
+        if source.generator():
             every = grammar.parse(text, _SYNTHETIC, "data set")
-        elif source._entry() is not None:
+        elif source.entry() is not None:
             every = load_dataset(text, folder=source.folder)  # type: ignore[assignment]  # of these names it gives ratings
         else:
             every = Interactions.read(text)
