@@ -111,7 +111,7 @@ def train(
     minutes: Annotated[
         float | None,
         Above(0),
-        "End training after this time, and keep the best round.",
+        "Minutes of training; the best round is kept.",
         Unset("no limit"),
         Option(metavar="MINUTES"),
     ] = None,
