@@ -109,11 +109,7 @@ def train(
     ] = "bagged(lightgbm(plrank))",
     holdout: Holdout = 0.3,
     minutes: Annotated[
-        float | None,
-        Above(0),
-        "Minutes of training; the best round is kept.",
-        Unset("no limit"),
-        Option(metavar="MINUTES"),
+        float | None, Above(0), "Minutes of training at most.", Unset("no limit"), Option(metavar="MINUTES")
     ] = None,
     reading: FeatureReading,
     running: Running,
