@@ -17,11 +17,12 @@ SERIAL := python -m pytest -q --durations=5
 # $(call timed,NAME,COMMAND) runs a step and prints its seconds.
 timed = @start=$$(date +%s); $(2); status=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$status
 
-.PHONY: help benchmarks-smallest dist docs-release test-matrix demo test test-all test-integrations fast check style types layers pages pytest format docs results benchmarks clean
+.PHONY: test-core help benchmarks-smallest dist docs-release test-matrix demo test test-all test-integrations fast check style types layers pages pytest format docs results benchmarks clean
 help:
 	@echo "make demo        install the core into $(VENV) and run the demonstration"
 	@echo "make test        install everything that the tests need, then run every check and every test"
 	@echo "make test-all    the same with all random cases, of which make test runs a tenth"
+	@echo "make test-core   the tests of the core alone, without those of wings: a few minutes"
 	@echo "make test-integrations  tests with PyTerrier, MLflow, Ray, …, which it installs into environments of their own"
 	@echo "make test-matrix the wheel in empty environments: Pythons, extras, newest and lowest versions, circumstances"
 	@echo "make dist        wheel, sdist and their checksums"
@@ -61,6 +62,15 @@ dist: $(VENV)/.dev
 docs-release: $(VENV)/.dev
 	@$(INSTALL) mike
 	@$(BIN)/mike deploy --push --update-aliases $(TAG:v%=%) latest
+
+# What needs a wing, or several of them: pages and examples use all, and so do tests of kills and of damaged files.
+WINGS := src/rankwise/wings tests/wings tests/integrations tests/docs tests/test_examples.py tests/test_wheel.py \
+  $(patsubst %,tests/robustness/test_%.py,cluster full_disk fuzz_logs fuzz_models fuzz_ratings fuzz_specs fuzz_texts kills) \
+  $(patsubst %,docs/%.md,better clicks click-weights demo experiments recommend reports rerank scale serving spark synthetic) \
+  docs/papers docs/results
+
+test-core: style
+	$(call timed,tests of the core,$(PYTEST) $(WINGS:%=--ignore=%))
 
 fast: style
 	$(call timed,quick tests,$(PYTEST) -m "not slow")

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import rankwise as rw
-from rankwise.wings.clicks.models.fitting import cells_of
+from rankwise.wings.clicks.models.click_models import PBM, UBM
 
 QUERIES, DEPTH, STEPS, FEW = 10_000, 10, 60, 3
 LOGS: dict[str, Any] = {
@@ -60,7 +60,8 @@ def _fit(log: rw.clicks.Log, models: tuple[str, ...]) -> None:
     for model in models:
         fit = partial(rw.clicks.click_model, log, model, tolerance=0.0)
         few = cpu_seconds(partial(fit, iterations=5))
-        cells = cells_of(log, model).pairs.size if model in ("pbm", "ubm") else rows
+        kind = {"pbm": PBM, "ubm": UBM}.get(model)
+        cells = rows if kind is None else kind.cells(log).pairs.size
         times = [f"{'–':>24}", f"{'–':>23}"]
         if model in ("pbm", "ubm", "dbn"):
             step = 1e9 * (cpu_seconds(partial(fit, iterations=5 + STEPS)) - few) / STEPS

@@ -1,7 +1,7 @@
 from rankwise.wings.recommend.als import ALS as ALS
 from rankwise.wings.recommend.choice import choose_recommender as choose_recommender
 from rankwise.wings.recommend.data.interactions import Interactions as Interactions
-from rankwise.wings.recommend.data.synthetic_ratings import synthetic_ratings as synthetic_ratings
+from rankwise.wings.recommend.data.sources import synthetic_ratings as synthetic_ratings
 from rankwise.wings.recommend.ease import EASE as EASE
 from rankwise.wings.recommend.evaluation import evaluate_interactions as evaluate_interactions
 from rankwise.wings.recommend.factorization.ranker import FactorizationRanker as FactorizationRanker

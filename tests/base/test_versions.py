@@ -6,7 +6,7 @@ from importlib import metadata
 import pytest
 
 import rankwise as rw
-from rankwise.base import versions
+from rankwise.base import caches, versions
 from tests.cli.running import run
 
 
@@ -41,5 +41,5 @@ def test_secrets_of_the_environment_are_not_printed(monkeypatch, capsys):
 
 @pytest.mark.parametrize("home", [None, "/nonexistent"])
 def test_a_user_without_a_cache_folder_is_told_so(home, monkeypatch):
-    monkeypatch.setattr(versions.caches, "folder", lambda: None)
+    monkeypatch.setattr(caches, "folder", lambda: None)
     assert versions.versions()["cache"] == "none: this user has no home folder"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 WORK: dict[str, Callable[[], object]] = {}
-LISTS = {"n_queries": 30, "n_docs": 12, "n_features": 5, "seed": 1}
+LISTS: dict[str, Any] = {"n_queries": 30, "n_docs": 12, "n_features": 5, "seed": 1}
 
 
 def work(function: Callable[[], object]) -> Callable[[], object]:
@@ -86,8 +86,8 @@ def tune() -> None:
     import rankwise as rw
 
     train, valid = rw.split(rw.synthetic(**LISTS), (0.7, 0.3), seed=0)
-    ranker = rw.LightGBMRanker("xendcg", rounds=5, threads=1)
-    rw.tune(ranker, train, valid, trials=2, progress=False, seed=0)
+    found = rw.tune(train, valid, "xendcg", trials=2, progress=False, seed=0, fixed={"rounds": 5, "threads": 1})
+    assert len(found.to_frame()) == 2
 
 
 @work
@@ -133,7 +133,7 @@ def rerank() -> None:
 
     loss = rw.rerank.Loss  # of sentence-transformers' own trainer
     assert issubclass(loss, torch.nn.Module)
-    assert CrossEncoder.__name__ in rw.rerank.Reranker.__doc__
+    assert CrossEncoder.__name__ in str(rw.rerank.Reranker.__doc__)
     scores = torch.randn(6, requires_grad=True)
     rw.torch_loss("softmax_ce")(scores, torch.tensor([1.0, 0, 0, 2, 0, 0]), torch.tensor([0, 3, 6])).backward()
     assert scores.grad is not None

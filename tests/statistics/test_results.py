@@ -210,7 +210,11 @@ RESULTS: dict[str, Any] = {
     "Examination": lambda: log().examine(),
     "Bias": bias,
     "BiasCheck": lambda: bias().check(log()),
-    "ClickModel": lambda: rw.clicks.click_model(log(), "pbm"),
+    "PBM": lambda: rw.clicks.click_model(log(), "pbm"),
+    "UBM": lambda: rw.clicks.click_model(log(), "ubm"),
+    "DBN": lambda: rw.clicks.click_model(log(), "dbn"),
+    "SDBN": lambda: rw.clicks.click_model(log(), "sdbn"),
+    "DCM": lambda: rw.clicks.click_model(log(), "dcm"),
     "ObjectiveChecks": lambda: rw.objectives.check_objective("xendcg"),
     "Results": synthetic_results.results,
     "Demonstration": demonstration,
@@ -238,9 +242,9 @@ def classes(of: type[Any]) -> set[str]:
 
 def test_every_result_of_the_package_is_here():
     for path in SOURCE.rglob("*.py"):
-        if re.search(r"^class \w+\((Result|Evaluation)\)", path.read_text(encoding="utf-8"), re.MULTILINE):
+        if re.search(r"^class \w+\((Result|Evaluation|ClickModel)\)", path.read_text(encoding="utf-8"), re.MULTILINE):
             importlib.import_module(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
-    assert classes(Result) == set(RESULTS)
+    assert classes(Result) - {"ClickModel"} == set(RESULTS)  # which is the base of five
 
 
 def test_tables_are_written_in_every_format(result: Result):

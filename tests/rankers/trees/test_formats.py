@@ -16,7 +16,7 @@ from rankwise import check
 from rankwise.base import threads
 from rankwise.models import storage
 from rankwise.models.formats import flatbuffer, ubjson
-from rankwise.wings.recommend.verify import verify as verify_factors
+from rankwise.wings.recommend.model import verify as verify_factors
 from tests.refusals import refusal, refuses
 
 TREES: dict = {"rounds": 3, "leaves": 4, "min_documents": 5, "threads": 1}

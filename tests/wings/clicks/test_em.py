@@ -6,7 +6,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.clicks import propensities
-from rankwise.wings.clicks.positions import em
+from rankwise.wings.clicks.positions import joint
 from tests.refusals import refusal, refuses
 from tests.wings.clicks.logs import CURVE, exact_log, rankings
 
@@ -68,8 +68,8 @@ def test_errors_with_trust_are_those_of_leaving_each_query_out():
     log = logged(beta=BETA, impressions=[20_000] * 540, draw=np.random.default_rng(2))
     log = log.only(queries=np.arange(30) < 12)
     plain = np.log(propensities(log).alpha)
-    whole = em.with_trust(log, plain)
-    fits = [em.with_trust(log.only(queries=np.arange(12) != query), plain) for query in range(12)]
+    whole = joint.with_trust(log, plain)
+    fits = [joint.with_trust(log.only(queries=np.arange(12) != query), plain) for query in range(12)]
     for name in ("logs", "beta"):
         parts = np.array([getattr(fit, name) for fit in fits])
         errors = np.sqrt(11 / 12 * ((parts - parts.mean(0)) ** 2).sum(0))

@@ -13,10 +13,10 @@ from scipy import optimize
 import rankwise as rw
 from rankwise.base import threads
 from rankwise.wings.clicks.logs.log import Log
-from rankwise.wings.clicks.models.model import NAMES, ClickModel
+from rankwise.wings.clicks.models.click_models import MODELS
 from tests.refusals import refusal, refuses
 
-EVERY = tuple(NAMES)
+EVERY = tuple(MODELS)
 
 
 def log_of(lists, clicks, weights, query="q"):
@@ -49,7 +49,7 @@ def model_of(model, log, seed=0, **parameters):
         parameters = {"satisfaction": draw.uniform(0.1, 0.8, n), "continuation": continuation} | parameters
     ids = {"query_ids": log.query_ids, "offsets": log.offsets, "document_ids": log.document_ids}
     attractiveness = parameters.pop("attractiveness", draw.uniform(0.1, 0.9, n))
-    return ClickModel(model=model, **ids, attractiveness=attractiveness, impressions=np.ones(n), **parameters)
+    return MODELS[model](**ids, attractiveness=attractiveness, impressions=np.ones(n), **parameters)
 
 
 def every_pattern(depth, lists=None):
@@ -332,7 +332,7 @@ def test_models_with_memory_need_sessions(model):
     with pytest.raises(ValueError) as caught:
         fit(log, model)
     assert str(caught.value) == (
-        f"a {NAMES[model]} needs the impressions one by one: got a log without sessions. "
+        f"a {MODELS[model].title} needs the impressions one by one: got a log without sessions. "
         "Hint: keep the sessions of the log, or estimate a PBM."
     )
 

@@ -13,7 +13,7 @@ import rankwise as rw
 from rankwise.wings.clicks import regression
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.off_policy import targets as module
-from rankwise.wings.clicks.off_policy.exposure import query_impressions
+from rankwise.wings.clicks.off_policy.log_rows import query_impressions
 from rankwise.wings.clicks.positions.bias import Bias
 from tests.refusals import refusal, refuses
 

@@ -41,7 +41,7 @@ LogFile = Annotated[
 ]
 Features = Annotated[str, f"Features by query and document. {arguments.FORMS}", Option(metavar="FEATURES")]
 Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote."]
-LogColumns = Annotated[Keywords, of("rankwise.wings.clicks.logs.sources:read_log", "Columns of the log")]
+LogColumns = Annotated[Keywords, of("rankwise.wings.clicks.logs.reading:read_log", "Columns of the log")]
 FeatureReading = Annotated[Reading, But("query", "document", "weight")]
 Holdout = Annotated[
     float,
@@ -187,8 +187,7 @@ def compare(
 
 
 def _log(source: str, columns: Keywords) -> "Log":
-    """Read a log, and print its notes."""
-    from rankwise.wings.clicks.logs.sources import read_log
+    from rankwise.wings.clicks.logs.reading import read_log
 
     log = read_log(source, **columns)
     for note in log.notes:

@@ -9,7 +9,7 @@ import functools
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from rankwise import RankingDataset, check
 from rankwise.base.arrays import Keywords
@@ -23,6 +23,31 @@ from rankwise.wings.cluster.network import NETWORKS
 from rankwise.wings.cluster.partitions import distribute
 
 Tree = TypeVar("Tree", bound=TreeRanker)
+
+# Arguments of ``fit`` on every cluster.
+Data = Annotated[
+    Any,
+    """A Parquet file or folder that every worker can read, or a data frame of the cluster (Dask's DataFrame, Ray's
+    Dataset). Queries may lie across files or partitions: they are put together, and a warning says how many were.""",
+]
+Valid = Annotated[
+    Any,
+    """Validation data, which stay with the caller: a RankingDataset, a Parquet file or folder, or a data frame of the
+    cluster.""",
+]
+InitModel = Annotated[Any, "As in ``fit`` of the ranker, which continues that model."]
+Resume = Annotated[
+    bool, "Resume from the ranker's ``checkpoint``, if there is one; the number of workers may be another."
+]
+Timeout = Annotated[
+    float,
+    """Seconds for workers to start and to find each other, and to wait for one, or for the scheduler, that no longer
+    answers (5 at least; Ray's start takes 60 at least). A worker that dies is noticed within seconds. Either is a
+    ``LostWorkerError``.""",
+]
+OnRound = Annotated[
+    Callback | None, "Called after every round, block by block, with its number and the history so far."
+]
 
 
 def check_ranker(ranker: TreeRanker, timeout: float) -> None:

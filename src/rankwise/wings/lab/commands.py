@@ -136,8 +136,8 @@ def reproduce(
         running.show([spec.plain() for spec in included()], ("", included_table()))
         return
     from rankwise.wings.lab.experiments.results import PAGE
-    from rankwise.wings.lab.experiments.running import live
     from rankwise.wings.lab.experiments.running import run as engine
+    from rankwise.wings.lab.experiments.running.progress import forecast, watching
     from rankwise.wings.lab.experiments.summary import all_tables, claimed
 
     changes = {**set_, "data": data, "trials": trials, "columns": reading.arguments or None}
@@ -151,9 +151,9 @@ def reproduce(
         work = engine.begin(spec, folder, on_cluster="dask" in working, **folders)
         progress = work.progress
         document = {"total": progress.total, "kept": progress.kept, "seconds_left": progress.seconds_left}
-        running.say(document, live.forecast(work))
+        running.say(document, forecast(work))
         return
-    with live.watching(spec, folder, console.terminal(stderr=True), console.note, enabled=running.progress) as report:
+    with watching(spec, folder, console.terminal(stderr=True), console.note, enabled=running.progress) as report:
         results = engine.run(spec, folder, progress=report, estimate=not quick, command=command, **working)
     if not running.json and results.spec["claim"]:
         console.say(f"{claimed(results.spec)}: {results.spec['claim']}")

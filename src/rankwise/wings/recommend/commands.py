@@ -49,7 +49,7 @@ def recommend(
     ] = "",
     ratings: Annotated[Keywords, of("rankwise.wings.recommend.data.sources:read_interactions", "Ratings")],
     titles: Annotated[Keywords, of("rankwise.wings.recommend.data.titles:with_titles", "Titles of items")],
-    measuring: Annotated[Keywords, of("rankwise.wings.recommend.learning:learn", "Measuring")],
+    measuring: Annotated[Keywords, of("rankwise.wings.recommend.choice:learn", "Measuring")],
     unknown: Annotated[
         str | None, OneOf(("error", "popular"), "way to treat unknown users"), "Users that the model does not know.",
         Unset("as the model was made")
@@ -75,7 +75,7 @@ def recommend(
     running.free(output, (".csv", ".parquet", ".json"))
     if save is not None:
         running.free_model(save)
-    from rankwise.wings.recommend import learning
+    from rankwise.wings.recommend import choice
     from rankwise.wings.recommend.data.sources import read_interactions
     from rankwise.wings.recommend.data.titles import with_titles
     from rankwise.wings.recommend.factors import vectors_folder
@@ -90,13 +90,13 @@ def recommend(
             if value:
                 hint = "leave it out, or name the table of ratings"
                 raise check.error(f"--{word} goes with learning from ratings", got=f"the model {source}", hint=hint)
-        learned = learning.opened(source)
+        learned = choice.opened(source)
     else:
         name, settings = model or ("factorization" if settings else "auto"), settings | set_
-        models = learning.models_to_try(name, settings, vectors=vectors is not None)
+        models = choice.models_to_try(name, settings, vectors=vectors is not None)
         with running.steps(None) as bar:
             bar.step(f"Reading {source}")
-            learned = learning.learn(
+            learned = choice.learn(
                 read_interactions(source, **ratings), models, settings, seed=running.seed, threads=running.threads,
                 progress=bar.step, note=console.note, **measuring,
             )  # fmt: skip

@@ -17,8 +17,7 @@ from rankwise.rankers.training import parameters as training
 from rankwise.wings.recommend.base import Recommender, Unknown
 from rankwise.wings.recommend.data.holdout import ratings_of
 from rankwise.wings.recommend.data.interactions import Interactions
-from rankwise.wings.recommend.model import HistoryModel, Liked
-from rankwise.wings.recommend.verify import HISTORY, Kinds
+from rankwise.wings.recommend.model import HISTORY, HistoryModel, Kinds, Liked
 
 _LARGEST = 30_000
 """Users or items, whichever are fewer: their matrix is inverted."""

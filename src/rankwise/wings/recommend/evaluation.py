@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rankwise import Evaluation, RankingDataset, check, evaluate, moved
 from rankwise.base.arrays import Ids, Keywords, index_of, offsets_of, row_blocks
@@ -18,15 +17,6 @@ from rankwise.wings.recommend.data.holdout import ratings_of
 from rankwise.wings.recommend.data.interactions import Interactions
 
 _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
-
-
-@runtime_checkable
-class MatrixModel(Protocol):
-    """A model that scores many users at once."""
-
-    def matrix(self, users: Ids, items: Ids) -> ArrayLike:
-        """Return the scores of users by items, both by their ids."""
-        ...
 
 
 @moved.renamed("rw.recommend.evaluate_interactions")
@@ -126,8 +116,8 @@ def _scored_users(
 
 
 def _scores(model: Predictor, test: Interactions, users: Ids) -> NDArray[np.float64]:
-    if isinstance(model, MatrixModel):
-        scores = model.matrix(users, test.catalogue)
+    if (matrix := getattr(model, "matrix", None)) is not None:
+        scores = matrix(users, test.catalogue)
     else:
         n_docs = users.size * test.n_items
         lists = RankingDataset(

@@ -17,8 +17,7 @@ from rankwise.base.arrays import Array, Column, Floats, Ids, Json, Offsets
 from rankwise.base.compiling import FUSED, kernel
 from rankwise.base.threads import over_queries
 from rankwise.models import Schema
-from rankwise.wings.recommend.model import Liked, RecommenderModel
-from rankwise.wings.recommend.verify import FACTORS, Kinds
+from rankwise.wings.recommend.model import FACTORS, Kinds, Liked, RecommenderModel
 
 if TYPE_CHECKING:
     import polars as pl
@@ -141,7 +140,7 @@ class TrainedFactors(FactorsModel):
 
     def files(self) -> dict[str, bytes]:
         """Return the file of its arrays."""
-        return {_FILE: check.optional("safetensors.numpy", "torch").save(self.arrays())}
+        return {_FILE: check.optional("safetensors.numpy", "recommend").save(self.arrays())}
 
     def description(self) -> Json:
         """Return the number of epochs, and the version of torch if it was trained here."""
@@ -151,7 +150,7 @@ class TrainedFactors(FactorsModel):
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read the file."""
-        library = check.optional("safetensors.numpy", "torch")
+        library = check.optional("safetensors.numpy", "recommend")
         with check.library("vectors", "a .safetensors file"):
             arrays = library.load(files[_FILE])
         return cls.from_arrays(arrays, rounds=int(description["epochs"]))

@@ -15,8 +15,7 @@ from rankwise.rankers.training import parameters as training
 from rankwise.wings.recommend.base import Recommender, Unknown
 from rankwise.wings.recommend.data.holdout import ratings_of
 from rankwise.wings.recommend.data.interactions import Interactions
-from rankwise.wings.recommend.model import HistoryModel, Liked, best
-from rankwise.wings.recommend.verify import HISTORY, Kinds
+from rankwise.wings.recommend.model import HISTORY, HistoryModel, Kinds, Liked, best
 
 _BLOCK = 1 << 22  # how many similarities lie in memory at once
 

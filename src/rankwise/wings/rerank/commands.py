@@ -31,7 +31,7 @@ _FORMS = (
     "lists of texts, .jsonl (query, documents, labels on each line), .csv, .tsv or .parquet (also .gz and .zst), - for "
     "standard input, or a BEIR folder (corpus.jsonl, queries.jsonl, qrels/), FOLDER:SPLIT for one of its qrels."
 )
-_LISTS, _READING = "rankwise.wings.rerank.data.sources:read_lists", "Reading texts"
+_LISTS, _READING = "rankwise.wings.rerank.data.trec:read_lists", "Reading texts"
 Data = Annotated[str, _FORMS[0].upper() + _FORMS[1:], Option(metavar="DATA")]
 Device = Annotated[str, "Where it computes: auto, cpu, cuda, cuda:1 ….", Option(metavar="DEVICE", group=RUNNING)]
 
@@ -76,8 +76,8 @@ def train(
 
         check_checkpoint_target(settings["checkpoint"], resume=resume)
     inputs.readable(objective, settings.get("metrics", ()))
-    from rankwise.wings.rerank import encoders, summary
-    from rankwise.wings.rerank.data.sources import read_lists
+    from rankwise.wings.rerank import encoders, model_card
+    from rankwise.wings.rerank.data.trec import read_lists
     from rankwise.wings.rerank.reranker import Reranker
 
     encoders.verify(encoders.folder_of(model))
@@ -98,7 +98,7 @@ def train(
     tested = {"test": reranker.evaluate(lists["test"])} if "test" in lists else {}
     reranker.save(output, evaluations=tested, force=running.force)
     evaluations = reranker.evaluations_ | {name: one.to_dict() for name, one in tested.items()}
-    document, table = summary.described(reranker, output, evaluations), summary.table(reranker, evaluations)
+    document, table = model_card.described(reranker, output, evaluations), model_card.table(reranker, evaluations)
     running.show(document, ("", table), notes=notes, wrote=(output,), stopped=reranker.stopped_)
 
 
@@ -120,7 +120,7 @@ def score(
     rankwise rerank score reranker scifact:test --run bm25.run --depth 100 -o reranked.run
     """
     _installed()
-    from rankwise.wings.rerank.data.sources import read_lists
+    from rankwise.wings.rerank.data.trec import read_lists
     from rankwise.wings.rerank.reranker import Reranker
 
     running.free(output)
@@ -156,7 +156,7 @@ def evaluate(
     rankwise rerank evaluate scifact:test reranker --run bm25.run --depth 100
     """
     _installed()
-    from rankwise.wings.rerank.data.sources import read_lists
+    from rankwise.wings.rerank.data.trec import read_lists
     from rankwise.wings.rerank.reranker import Reranker
 
     running.free(output, outputs.TABLES)

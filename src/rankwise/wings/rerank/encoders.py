@@ -3,25 +3,28 @@
 Weights must be safetensors, which hold numbers and names: pickles are neither downloaded nor read. Code that a model
 brings along is rejected (``trust_remote_code`` stays off), and files that name classes are checked before a model is
 built: modules must be sentence-transformers' own, and activations those of ``torch.nn``. The configuration must fit the
-weights (see :mod:`rankwise.wings.rerank.sizes`): a number in it could otherwise build layers until memory ends.
+weights (see :mod:`rankwise.wings.rerank.encoders`): a number in it could otherwise build layers until memory ends.
 """
 
 import contextlib
 import json
 import logging
+import math
 import re
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, cast
 
 import torch
+from safetensors import safe_open
+from torch.nn.modules import module as modules
 
 from rankwise import Stream, check
 from rankwise.base.threads import openmp
-from rankwise.models import one_thread, own_randomness, rejecting, seed_torch, usable_device
+from rankwise.models import InvalidModelError, one_thread, own_randomness, rejecting, seed_torch, usable_device
 from rankwise.rankers import seed_of
 from rankwise.wings.rerank.batches import Features
-from rankwise.wings.rerank.sizes import SizeLimits, config_entries
 
 if TYPE_CHECKING:
     from rankwise.wings.rerank.reranker import RerankerSettings
@@ -34,20 +37,6 @@ _ACTIVATION = re.compile(r"torch\.nn\.modules\.(activation|linear)\.[A-Z]\w*")
 _MODULE = re.compile(r"sentence_transformers(\.[a-z_]\w*)*\.[A-Z]\w*")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 _HEADS = ("ForSequenceClassification", "ForCausalLM")
-
-
-class Tokenizer(Protocol):
-    """The members of a fast tokenizer of transformers that are used here."""
-
-    pad_token_id: int | None
-    pad_token_type_id: int
-    padding_side: str
-
-    def __call__(
-        self, text: list[str], text_pair: list[str], *, truncation: bool, return_attention_mask: bool
-    ) -> Mapping[str, list[list[int]]]:
-        """Return the ids of each pair, without padding."""
-        ...
 
 
 class PairScorer(Protocol):
@@ -66,17 +55,9 @@ class CrossEncoder(PairScorer, Protocol):
     """The members of sentence-transformers' ``CrossEncoder`` that are used here, beside those of a module."""
 
     activation_fn: torch.nn.Module
+    device: torch.device
     max_seq_length: int | None
-
-    @property
-    def num_labels(self) -> int:
-        """Number of outputs."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the parameters."""
-        ...
+    num_labels: int
 
     def save_pretrained(self, path: str, /, *, create_model_card: bool) -> None:
         """Write a Hugging Face folder."""
@@ -207,3 +188,94 @@ def quiet() -> Iterator[None]:
         transformers_logging.set_verbosity(level)
         if shown:
             transformers_logging.enable_progress_bar()
+
+
+# Names of numbers in a configuration that count layers, heads, experts or labels.
+_COUNTS = re.compile(r"layer|block|expert|stage|depth|group|head|label")
+_NO_COUNT = re.compile(r"size|dim|length|width|token|id$|_at$|every")
+_MANY = 1_000  # layers, heads or experts beyond those of any model
+_TIED, _NEW_TENSORS, _NEW_ELEMENTS = 2, 64, 1 << 20
+"""Allowance for parameters that are tied to others, and for a new head."""
+_PACKED = 16  # numbers of a quantized layer per stored number, at most
+_BUFFER = 1 << 24  # elements of a buffer, such as a mask of all positions
+
+
+def config_entries(folder: Path, pattern: str) -> Iterator[tuple[Path, str, object]]:
+    """Iterate over all names and values in the JSON files of a model, but for those of vocabularies and weights."""
+    for path in sorted(folder.rglob(pattern)):
+        if path.name in ("tokenizer.json", "vocab.json") or path.name.endswith(".index.json"):
+            continue
+        with check.library("a file of the model", path):
+            nested: list[Any] = [[json.loads(path.read_text(encoding="utf-8"))]]
+        while nested:
+            content = nested.pop()
+            for key, value in content.items() if isinstance(content, dict) else enumerate(content):
+                yield path, str(key), value
+                if isinstance(value, dict | list):
+                    nested.append(value)
+
+
+class SizeLimits(NamedTuple):
+    """Size of the weights in a folder."""
+
+    tensors: int
+    """Number of parameters."""
+    elements: int
+    """Number of elements of all parameters."""
+    packed: int = 1
+    """Elements of a layer per stored element, at most."""
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """Read the headers of the files of weights; safetensors compares them with the sizes of the files.
+
+        Raises where a configuration has more layers, heads, experts or labels than the weights can have: classes of
+        models build lists of such lengths before there is a single parameter.
+        """
+        tensors = elements = 0
+        for path in sorted(folder.rglob("*.safetensors")):
+            with check.library("weights", path), safe_open(path, framework="pt") as weights:
+                shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118 (no mapping)
+            tensors, elements = tensors + len(shapes), elements + sum(map(math.prod, shapes))
+        with rejecting():
+            for path, key, value in config_entries(folder, "*config*.json"):
+                is_count = _COUNTS.search(key) and not _NO_COUNT.search(key)
+                if is_count and isinstance(value, int) and value > tensors + _MANY:
+                    raise InvalidModelError(f"{key} = {value:,} for weights of {tensors:,} tensors", str(path))
+        with check.library("a file of the model", folder / "config.json"):
+            quantized = "quantization_config" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return cls(tensors, elements, _PACKED if quantized else 1)
+
+    @contextlib.contextmanager
+    def building(self) -> Iterator[None]:
+        """Raise within the context as soon as modules have more parameters than the weights can fill.
+
+        Parameters are counted when they are registered, before anything is written into their memory.
+        """
+        owner, count, numel = threading.get_ident(), 0, 0
+        tensors = _TIED * self.tensors + _NEW_TENSORS
+        elements = _TIED * self.packed * self.elements + _NEW_ELEMENTS
+
+        def parameter(_: object, name: str, tensor: torch.Tensor | None) -> None:
+            nonlocal count, numel
+            if tensor is not None and threading.get_ident() == owner:
+                count, numel = count + 1, numel + tensor.numel()
+                if count > tensors or numel > elements:
+                    got = f"settings of a model of more than {count - 1:,} tensors and {numel:,} numbers"
+                    raise InvalidModelError(
+                        f"{got}, where the weights have {self.tensors:,} and {self.elements:,}", name
+                    )
+
+        def buffer(_: object, name: str, tensor: torch.Tensor | None) -> None:
+            if tensor is not None and threading.get_ident() == owner and tensor.numel() > elements + _BUFFER:
+                raise InvalidModelError(f"settings that make a table of {tensor.numel():,} numbers", name)
+
+        hooks = [
+            modules.register_module_parameter_registration_hook(parameter),
+            modules.register_module_buffer_registration_hook(buffer),
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()

@@ -1,14 +1,19 @@
-"""The model card of a reranker: metadata that the Hugging Face Hub reads, and the sections of every card."""
+"""What is said of a trained reranker: a model card with metadata for the Hugging Face Hub, and a summary."""
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rankwise import Objective, __version__, check
 from rankwise import objective as find_objective
 from rankwise.base import tables
 from rankwise.base.arrays import Json
+from rankwise.base.tables import Table
 from rankwise.models import code, evaluated, join_sections, line, section, storage
 from rankwise.objectives.table import ObjectiveLike
+
+if TYPE_CHECKING:
+    from rankwise.wings.rerank.reranker import Reranker
 
 TAGS = ("sentence-transformers", "cross-encoder", "reranker", "rankwise")
 VALIDATION = "validation"
@@ -80,3 +85,45 @@ def citation(objective: Objective) -> str:
     version={{{__version__}}}{paper}
 }}
 """
+
+
+def described(reranker: "Reranker", output: Path, evaluations: Json) -> Json:
+    """Return the summary as a document; ``output`` is the folder of the model."""
+    return {
+        "model": output,
+        "objective": str(reranker.objective),
+        "parts": len(reranker.history_["loss"]),
+        "best_part": reranker.best_round_,
+        "epochs": reranker.epochs_,
+        "stopped": reranker.stopped_,
+        "evaluations": evaluations,
+        "history": reranker.history_,
+        "parameters": {name: value for name, value in reranker.settings().items() if name != "objective"},
+    }
+
+
+def table(reranker: "Reranker", evaluations: Json) -> Table:
+    """Return what was trained and how good it is."""
+    why = {
+        "parts": "all epochs done",
+        "patience": f"no better part for {reranker.patience} parts",
+        "converged": "the gradient is zero",
+    }
+    losses = reranker.history_["loss"]
+    rows = [
+        ("objective", str(reranker.objective)),
+        *((f"{part} data", size) for part, size in reranker.trained_on_.items()),
+        (
+            "parts",
+            f"{reranker.best_round_} kept of {len(losses)} trained ({why.get(reranker.stopped_, reranker.stopped_)})",
+        ),
+        ("epochs in the model", f"{reranker.epochs_:g}"),
+        ("loss", f"{tables.number(losses[0])} to {tables.number(losses[-1])}"),
+    ]
+    for name, lists in evaluations.items():
+        rows.append((f"candidates, {name}", lists["candidates"]))
+        for metric, one in lists["metrics"].items():
+            rows.append(
+                (f"{metric}, {name}", f"{tables.number(one['mean'])} {tables.interval(one['low'], one['high'])}")
+            )
+    return tables.Table(header=("", "reranker"), rows=tuple(rows), align="ll")

@@ -27,7 +27,7 @@ from rankwise.wings.rerank.batches import (
     mini_batches,
     token_counts,
 )
-from rankwise.wings.rerank.encoders import CrossEncoder, Pair, PairScorer, Tokenizer, module_of
+from rankwise.wings.rerank.encoders import CrossEncoder, Pair, PairScorer, module_of
 from rankwise.wings.rerank.passes import flat
 
 _CHUNK = 4096  # pairs that are tokenized at once: all are padded to the longest of them
@@ -91,7 +91,7 @@ def features_of(encoder: PairScorer, pairs: Sequence[Pair], **settings: str | No
 def _padded_in_numpy(encoder: PairScorer, pairs: Sequence[Pair]) -> Features | None:
     """Return the features of plain texts; None where ``preprocess`` does more than tokenize."""
     # The module that a trainer wraps around an encoder has its bound method, and none of its other attributes.
-    tokenizer: Tokenizer | None = getattr(getattr(encoder.preprocess, "__self__", None), "tokenizer", None)
+    tokenizer: Any = getattr(getattr(encoder.preprocess, "__self__", None), "tokenizer", None)
     if tokenizer is None or not getattr(tokenizer, "is_fast", False):
         return None
     if not all(type(text) is str for pair in pairs for text in pair):

@@ -24,7 +24,7 @@ from rankwise.data.io.catalog import sets
 from rankwise.wings.lab.experiments import summary
 from rankwise.wings.lab.experiments.comparisons import comparison
 from rankwise.wings.lab.experiments.results import Results
-from rankwise.wings.lab.experiments.running import eta, frames
+from rankwise.wings.lab.experiments.running import frames, progress
 from rankwise.wings.lab.experiments.running import run as engine
 from rankwise.wings.lab.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
 from rankwise.wings.lab.experiments.running.sources import Source
@@ -32,7 +32,7 @@ from rankwise.wings.lab.experiments.running.store import Store
 from rankwise.wings.lab.experiments.running.trials import cells_of, compute
 from rankwise.wings.lab.experiments.schema import KEY, QUERIES
 from rankwise.wings.lab.experiments.spec import Spec, find_spec, read_spec, recipes
-from rankwise.wings.lab.experiments.spec_types import method as read_method
+from rankwise.wings.lab.experiments.spec import method as read_method
 from rankwise.wings.lab.papers import claims as paper_claims
 from rankwise.wings.lab.papers.claims import PAPERS, Claim, claims, figures
 from tests import shared
@@ -864,8 +864,8 @@ def test_the_command_lists_runs_and_goes_on(tmp_path, monkeypatch):
 
 def test_probing_ends_when_a_method_takes_long_for_a_few_rounds(tmp_path, monkeypatch):
     seconds = iter([0.0, 0.0, 1.0, 100.0])  # of the clock's start, probing's, and the look before each cell
-    monkeypatch.setattr(eta, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-    monkeypatch.setattr(eta, "_guess", lambda cell: 7.0)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(progress, "_guess", lambda cell: 7.0)
     work = engine.begin(tiny(trials=1), tmp_path, jobs=1)
     assert list(work.clock.guessed.values()) == [7.0]  # of two methods
     assert work.progress.seconds_left is None  # nobody knows what the other takes

@@ -17,11 +17,10 @@ from rankwise.wings.lab.experiments.running.protocols import PROTOCOLS, TREATMEN
 from rankwise.wings.lab.experiments.running.sources import Source
 from rankwise.wings.lab.experiments.running.store import Store
 from rankwise.wings.lab.experiments.running.trials import cells_of, parts_of
-from rankwise.wings.lab.experiments.spec import Spec, find_spec, recipes
-from rankwise.wings.lab.experiments.spec_types import method
+from rankwise.wings.lab.experiments.spec import Spec, find_spec, method, recipes
 from rankwise.wings.lab.experiments.summary import all_tables
 from rankwise.wings.lab.papers.claims import claims, figures
-from rankwise.wings.recommend.data.synthetic_ratings import synthetic_ratings
+from rankwise.wings.recommend.data.sources import synthetic_ratings
 
 RATINGS = "synthetic_ratings(n_users=30, n_items=400, n_ratings=70)"
 DOCUMENTS = "synthetic(n_queries=60, n_features=6, n_docs=10)"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from rankwise.wings.lab.experiments import summary
-from rankwise.wings.lab.experiments.effects import contrast, curve_contrast
+from rankwise.wings.lab.experiments.comparisons import contrast, curve_contrast
 from rankwise.wings.lab.experiments.results import Results
 from rankwise.wings.lab.experiments.schema import CURVES, QUERIES
 from rankwise.wings.lab.experiments.verdicts import Verdict, verdicts

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 import rankwise as rw
 from rankwise.cli.app import app
 from rankwise.wings.lab.report import comparison as pages
-from rankwise.wings.lab.report.explorer import Packed, unpack
-from rankwise.wings.lab.report.rankings import packed_rankings
+from rankwise.wings.lab.report.explorer import Packed, packed_rankings, unpack
 
 QRELS = {
     "401": {"d1": 2, "d2": 0, "d3": 1, "d9": 1},

@@ -51,7 +51,7 @@ def report(results, tmp_path_factory) -> Path:
 
 def explorer(results: Results, path: Path) -> Path:
     sections = [("explorer", "Query explorer", html.file("explorer.html"))]
-    path.write_text(html.page(title="T", kicker="", claim=("", ""), sections=sections, packed=packed(View(results))))
+    html.write_page(path, title="T", kicker="", sections=sections, packed=packed(View(results)), force=True)
     return path
 
 

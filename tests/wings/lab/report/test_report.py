@@ -26,7 +26,7 @@ from rankwise.wings.lab.bounding import figure as orderings
 from rankwise.wings.lab.experiments.results import DESCRIPTION, Results
 from rankwise.wings.lab.experiments.running.store import Outcome, Store
 from rankwise.wings.lab.experiments.schema import QUERIES, empty
-from rankwise.wings.lab.report import cutoffs, figure_style, html, levels, per_query_figures, summary, training
+from rankwise.wings.lab.report import figure_style, html, mean_figures, per_query_figures, summary, training
 from rankwise.wings.lab.report.explorer import COLOUR_NAMES, packed, unpack
 from rankwise.wings.lab.report.result_tables import mean_frame
 from rankwise.wings.lab.report.view import View
@@ -319,7 +319,7 @@ def test_published_figures_stand_beside_ours():
 
 
 def test_levels_have_paired_differences(results):
-    frame = levels.level_means(View(results))
+    frame = mean_figures.level_means(View(results))
     for level in (0.0, 0.5):
         one, other = (np.array(by_hand(results, "ndcg@5", name, level)) for name in ("XE-NDCG", "LambdaMART"))
         apart = frame.filter(pl.col("level") == level, pl.col("against") == "LambdaMART").row(0, named=True)
@@ -334,16 +334,16 @@ def test_differences_by_level_have_the_intervals_of_verdicts(results):
     found = replace(results, spec=results.spec | {"protocol": "trials", "split": [0.6, 0.2, 0.2]})
     one, other = (np.array(by_hand(results, "ndcg@5", name, 0.5)) for name in ("XE-NDCG", "LambdaMART"))
     half = stats.t.ppf(0.975, 3) * np.std(one - other, ddof=1) * np.sqrt(1 / 4 + 1 / 3)
-    apart = levels.level_means(View(found)).filter(pl.col("level") == 0.5, pl.col("against") == "LambdaMART")
+    apart = mean_figures.level_means(View(found)).filter(pl.col("level") == 0.5, pl.col("against") == "LambdaMART")
     assert apart["high"][0] - apart["mean"][0] == pytest.approx(half)
-    assert "Those of differences allow for trials that share data." in levels.noise_curves(View(found))[0].caption
-    assert "share data" not in levels.noise_curves(View(results))[0].caption  # runs on one split
+    assert "Those of differences allow for trials that share data." in mean_figures.noise_curves(View(found))[0].caption
+    assert "share data" not in mean_figures.noise_curves(View(results))[0].caption  # runs on one split
 
 
 def test_levels_of_every_data_set_are_inside_the_figure(results):
     lower = results.queries.with_columns(pl.lit("other").alias("data"), pl.col("ndcg@5") / 3)
     view = View(replace(results, queries=pl.concat([results.queries, lower])))
-    (plot,) = levels.noise_curves(view)
+    (plot,) = mean_figures.noise_curves(view)
     drawing = Figure()
     plot.draw(drawing)
     means = plot.frame.filter(pl.col("against").is_null())
@@ -405,7 +405,7 @@ def test_a_legend_keeps_pairs_together():
 
 
 def test_depth_from_documents_is_ndcg_by_hand(results):
-    frame, source = cutoffs.cutoff_means(View(results))
+    frame, source = mean_figures.cutoff_means(View(results))
     assert source == "first trial. Bands are 95% intervals over queries."
     documents = results.documents.filter(pl.col("method") == "XE-NDCG")
     for k in (1, 3):
@@ -423,7 +423,7 @@ def test_depth_from_metrics_where_there_are_enough_of_them():
     found = synthetic.results(trials=2, features=0)
     columns = {f"ndcg@{k}": pl.col("ndcg@5") / k for k in (1, 2, 3)}
     found = replace(found, queries=found.queries.with_columns(**columns))
-    frame, source = cutoffs.cutoff_means(View(found))
+    frame, source = mean_figures.cutoff_means(View(found))
     assert source == "all trials. 2 trials are too few for bands."
     assert sorted(set(frame["k"])) == [1, 2, 3, 5]
     one = frame.filter(pl.col("method") == "XE-NDCG", pl.col("k") == 2)["mean"][0]
@@ -579,13 +579,13 @@ def test_page_names_no_address(page):
     assert not re.search(r'(?:src|href)="(?!#|data:)', page)
 
 
-def test_users_texts_are_text(page, results):
+def test_users_texts_are_text(page, results, tmp_path):
     assert EVIL not in page
     assert "<img" not in page
     found = synthetic.results(title="<b>bold</b> & more", methods={"<i>x": "a", "y": "b"}, trials=2, queries=5)
-    written = html.page(
-        title=found.spec["title"], kicker="", claim=("<u>", "<u>"), sections=[("a", "<s>", "")], packed=None
-    )
+    path, title = tmp_path / "page.html", found.spec["title"]
+    html.write_page(path, title=title, kicker="", claim=("<u>", "<u>"), sections=[("a", "<s>", "")], force=False)
+    written = path.read_text(encoding="utf-8")
     assert "&lt;b&gt;bold&lt;/b&gt; &amp; more" in written
     assert "<u>" not in written
     assert "<s>" not in written

@@ -87,10 +87,9 @@ class Interleaving(Result):
             f"{self.by}s": f"{self.credits.size:,}",
             **dict(zip(("for a", "ties", "for b"), counts, strict=True)),
         }
-        against = (
-            f"The {1.0 - self.sequential.level:.0%} that remain are against no preference at any time, given the past: "
-        )
-        against += "a drift decides, too" + (", and so does one visitor of many impressions." if once else ".")
+        rest = f"{1.0 - self.sequential.level:.0%} that remain"
+        against = f"The {rest} are against no preference at any time, given the past: a drift decides, too"
+        against += ", and so does one visitor of many impressions." if once else "."
         preference = f"Preference: {CREDITS[self.credit]} of a less those of b."
         notes = (preference, against, *self.notes, self.sentence)
         return tables.Table(header=tuple(columns), rows=(tuple(columns.values()),), align="r" * 7, notes=notes)
@@ -275,7 +274,6 @@ def _lists(a: Rankings, b: Rankings, k: int) -> tuple[pl.DataFrame, TwoLists]:
 
 
 def _ranks(rankings: Rankings, k: int) -> pl.DataFrame:
-    """Return query, document and rank from 0 of the first documents."""
     rank = pl.int_range(pl.len()).over("query")
     if isinstance(rankings, Mapping) and not any(isinstance(row, Mapping) for row in rankings.values()):
         lists = pl.DataFrame({"query": list(rankings), "document": [list(row) for row in rankings.values()]})

@@ -1,16 +1,18 @@
 """What a person should know about a click log before estimating anything from it."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import betaln, gammaln
 
 from rankwise.base import tables
 from rankwise.base.arrays import Array
 from rankwise.statistics import Diagnostic
 from rankwise.wings.clicks.logs.position_pairs import Exchanges, Gap
-from rankwise.wings.clicks.logs.robots import robots
 
 if TYPE_CHECKING:
     from rankwise.wings.clicks.logs.log import Log
@@ -21,6 +23,11 @@ _FEW_ROWS = 10  # of a user who has clicked all of them
 _HEAVY = 0.05  # of all impressions, for one user
 _NAMED = 5  # users
 _DOUBLED = 0.01  # of all impressions
+_CHANCE = 1e-6  # of a rate that the spread of users has
+_LEAST = 20.0  # documents shown to a user
+_LEFT_OUT = 0.1  # users with the highest rates, of the first fit: many robots would widen the spread that hides them
+_FITS = 20
+_SUSPECT = 3.0  # standard deviations: what is below needs no sum over the tail
 
 
 class LogFinding(Diagnostic):
@@ -146,8 +153,9 @@ def users(sessions: "Sessions") -> Iterator[LogFinding]:
     if share > _HEAVY and shown.size >= 1 / _HEAVY:
         sentence = f"One user made {share:.0%} of the impressions: a robot, or a missing id?"
         yield LogFinding("warning", "users", sentence)
-    doubled = sessions.n_impressions - np.unique(_list_keys(sessions)).size
-    if doubled:
+    rows = pl.Series(sessions.pairs.astype(np.int64) << 16 | sessions.positions).hash().to_numpy()
+    lists = pl.DataFrame({"list": np.add.reduceat(rows, sessions.offsets[:-1]), "user": sessions.users})
+    if doubled := lists.height - lists.n_unique():
         share = doubled / sessions.n_impressions
         sentence = (
             f"{doubled:,} impressions ({share:.1%}) repeat the query and the list of an earlier one of the same user: "
@@ -174,20 +182,6 @@ def _sentence_on_robots(sessions: "Sessions", marked: NDArray[np.bool_]) -> str:
     )
 
 
-def _list_keys(sessions: "Sessions") -> NDArray[np.uint64]:
-    """Return a hash of the user and the list of each impression."""
-
-    def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        for constant in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):  # MurmurHash's finalizer
-            values = (values ^ (values >> np.uint64(33))) * np.uint64(constant)
-        return values ^ (values >> np.uint64(33))
-
-    rows = sessions.pairs.astype(np.uint64) << np.uint64(16) | sessions.positions.astype(np.uint64)
-    lists = np.add.reduceat(mixed(rows), sessions.offsets[:-1])
-    numbers: Any = sessions.users
-    return mixed(lists + mixed(numbers.astype(np.uint64) + np.uint64(1)))
-
-
 def relative(end: float) -> str:
     """Write the end of an interval over its middle.
 
@@ -197,3 +191,52 @@ def relative(end: float) -> str:
     if np.isnan(end):
         return tables.NOTHING
     return f"±{100 * (end - 1):.2g}%" if end < 1.995 else f"a factor of {end:.1f}" if end < 100 else "a factor over 100"
+
+
+def robots(sessions: "Sessions") -> NDArray[np.bool_]:
+    """Return whether each user clicks more often than all but 10⁻⁶ of such users would, by a beta-binomial model.
+
+    Rates of users have a beta distribution, fitted by maximum likelihood to the users that are not marked; users with
+    less than 20 documents are never marked.
+    """
+    if sessions.users is None or not sessions.users.size:
+        return np.zeros(0, np.bool_)
+    sizes = np.diff(sessions.offsets)
+    clicked = np.add.reduceat(sessions.clicked, sessions.offsets[:-1], dtype=np.float64)
+    shown, clicks = (np.bincount(sessions.users, sessions.weights * column) for column in (sizes, clicked))
+    counts, kind, users = np.unique(np.stack([shown, clicks], 1), axis=0, return_inverse=True, return_counts=True)
+    n, c = counts.T
+    marked = c / n > np.quantile(clicks / shown, 1.0 - _LEFT_OUT)
+    marks = [marked]
+    for _ in range(_FITS):
+        shape = _fitted(n[~marked], c[~marked], users[~marked])
+        marked = (n >= _LEAST) & _beyond(n, c, *shape)
+        if any((marked == earlier).all() for earlier in marks[1:]):
+            break
+        marks.append(marked)
+    return np.asarray(marked[kind.ravel()], np.bool_)
+
+
+def _fitted(n: Array, c: Array, users: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the parameters of the beta distribution of rates."""
+    mean = (c @ users + 0.5) / (n @ users + 1.0)
+
+    def loss(free: Array) -> float:
+        a, b = np.exp(free)
+        return float(-(users @ (betaln(c + a, n - c + b) - betaln(a, b))) / users.sum())
+
+    start = np.log([10.0 * mean, 10.0 * (1.0 - mean)])
+    a, b = np.exp(minimize(loss, start, method="L-BFGS-B", bounds=[(-10.0, 15.0)] * 2).x)
+    return float(a), float(b)
+
+
+def _beyond(n: Array, c: Array, a: float, b: float) -> NDArray[np.bool_]:
+    """Return whether a user with n documents has c clicks or more with a chance below 10⁻⁶."""
+    mean = a / (a + b)
+    deviation = np.sqrt(n * mean * (1.0 - mean) * (a + b + n) / (a + b + 1.0))
+    beyond = c > n * mean + _SUSPECT * deviation
+    for i in np.flatnonzero(beyond):
+        k = np.arange(c[i], n[i] + 1.0).clip(max=n[i])
+        choose = gammaln(n[i] + 1.0) - gammaln(k + 1.0) - gammaln(n[i] - k + 1.0)
+        beyond[i] = np.exp(choose + betaln(k + a, n[i] - k + b) - betaln(a, b)).sum() < _CHANCE
+    return beyond

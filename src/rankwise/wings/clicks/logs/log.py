@@ -14,10 +14,9 @@ from rankwise import RankingDataset, check
 from rankwise.base import threads
 from rankwise.base.arrays import Array, Column, Keywords, Offsets, read_only
 from rankwise.data.io import Table, as_polars
-from rankwise.wings.clicks.logs.days import Days as Days
 from rankwise.wings.clicks.logs.examination import Examination, examine
-from rankwise.wings.clicks.logs.robots import robots
-from rankwise.wings.clicks.logs.sessions import Sessions as Sessions
+from rankwise.wings.clicks.logs.findings import robots
+from rankwise.wings.clicks.logs.sessions import Days, Sessions
 
 KEYS = ("query", "document", "position", "ranker", "segment")
 """Columns by which rows are added up."""
@@ -423,7 +422,11 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
         pairs = np.cumsum(shown) - 1
         ranker_names, rankers = _renumbered(self.ranker_names, self.rankers[cells])
         segment_names, segments = _renumbered(self.segment_names, self.segments[cells])
-        return Log(
+        sessions = self.sessions
+        if sessions is not None and rows is not None:
+            sessions = sessions.part(rows, pairs=pairs, rankers=rankers, segments=segments)
+        return replace(
+            self,
             query_ids=read_only(self.query_ids[sizes > 0]),
             offsets=read_only(np.concatenate(([0], np.cumsum(sizes[sizes > 0])))),
             document_ids=read_only(self.document_ids[shown]),
@@ -436,12 +439,8 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
             probabilities=None if self.probabilities is None else read_only(self.probabilities[cells]),
             ranker_names=ranker_names,
             segment_names=segment_names,
-            sessions=None
-            if self.sessions is None or rows is None
-            else self.sessions.part(rows, pairs=pairs, rankers=rankers, segments=segments),
-            days=None if self.days is None else self.days.part(cells),
-            notes=self.notes,
-            id_columns=self.id_columns,
+            sessions=None if rows is None else sessions,
+            days=self.days and self.days.part(cells),
         )
 
 
@@ -452,7 +451,6 @@ def named_pairs(query_ids: Column, offsets: Offsets, document_ids: Column) -> pl
 
 
 def _distinct(parts: Sequence[pl.LazyFrame], key: str) -> pl.Series:
-    """Return the different values of a column, sorted."""
     values: pl.Series | None = None
     for part in parts:
         added = part.select(pl.col(key).unique()).collect(engine="streaming").to_series()
@@ -485,7 +483,6 @@ def _sums(
 
 
 def _mask(values: ArrayLike, one: str, several: str, size: int, hint: str) -> NDArray[np.bool_]:
-    """Return whether each query or user is selected."""
     mask = np.asarray(values)
     if mask.dtype != np.bool_ or mask.shape != (size,):
         what, got = f"{several} must be a truth value for each {one} of the log", f"{mask.dtype} of shape {mask.shape}"
@@ -494,7 +491,6 @@ def _mask(values: ArrayLike, one: str, several: str, size: int, hint: str) -> ND
 
 
 def _codes(what: str, names: tuple[str, ...], selected: str | Iterable[str]) -> list[int]:
-    """Return the numbers of the selected names."""
     labels = [selected] if isinstance(selected, str) else list(selected)
     for label in labels:
         if label not in names:

@@ -8,15 +8,17 @@ import shlex
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
 import numpy as np
 import polars as pl
 
 from rankwise import check
+from rankwise.base.arrays import Keywords
+from rankwise.check.parameters import Option, Unset
 from rankwise.data.io import Table, as_polars, file_formats, parquet, read_table
-from rankwise.wings.clicks.logs.days import day
 from rankwise.wings.clicks.logs.log import Log
+from rankwise.wings.clicks.logs.sessions import day
 
 Source = str | Path | Sequence[str | Path] | Table
 _IDS = ("query", "document", "impression", "ranker", "segment", "user")
@@ -39,6 +41,10 @@ _REPEATED = {
     "position": "a position where its impression shows another document",
 }
 _MIXED = 1.1  # more rows at 1 than that for each at 0: some lists begin at 1
+_UBI = (".json", ".ndjson", ".jsonl")
+_OF_UBI = ("ranker", "segment")
+_COLUMN = Option(metavar="COLUMN")
+_SYSTEM = Option("system", metavar="COLUMN")
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,47 @@ def read(
         rows = open_log(source, named, stack)
         log = add_up(rows, by="ranker" if ranker else None, first=first, sessions=sessions, errors=errors)
     return replace(log, id_columns=(query, document))
+
+
+def read_log(
+    source: str,
+    *,
+    query: Annotated[str, "The query.", _COLUMN] = "query",
+    document: Annotated[str, "The document.", _COLUMN] = "document",
+    impression: Annotated[str, "The id of one display of a list.", _COLUMN] = "impression",
+    position: Annotated[str, "The position.", _COLUMN] = "position",
+    clicked: Annotated[
+        str | None, "1 for a click and 0 for none; of UBI, the actions that count as clicks, between commas.",
+        Unset("clicked; click"), _COLUMN,
+    ] = None,
+    ranker: Annotated[str | None, "The system that ordered the list; of UBI, a field.", _SYSTEM] = None,
+    user: Annotated[str | None, "The user.", _COLUMN] = None,
+    segment: Annotated[str | None, "The part of the traffic, such as the device.", _COLUMN] = None,
+    time: Annotated[
+        str | None, "The time: dates, ISO 8601, or seconds since 1970; of UBI, the timestamp.", _COLUMN
+    ] = None,
+    weight: Annotated[str | None, "The number of impressions that a row stands for.", Unset("1"), _COLUMN] = None,
+) -> Log:  # fmt: skip
+    """Read a log of :func:`rankwise.clicks.read`, or, by the ending, of :func:`rankwise.clicks.read_ubi`.
+
+    Files of User Behavior Insights may be several, between commas.
+    """
+    from rankwise.wings.clicks.logs.ubi import read_ubi
+
+    optional = {"ranker": ranker, "user": user, "segment": segment, "time": time, "weight": weight}
+    named: Keywords = {role: name for role, name in optional.items() if name is not None}
+    files = [part.strip() for part in source.split(",") if part.strip()]
+    if all(map(_is_ubi, files)):
+        actions = [part.strip() for part in (clicked or "click").split(",")]
+        return read_ubi(*files, clicked=actions, **{role: named[role] for role in _OF_UBI if role in named})
+    if len(files) > 1:
+        raise check.error("several files between commas are of User Behavior Insights", got=source)
+    named |= {"query": query, "document": document, "impression": impression, "position": position}
+    return read(source, clicked=clicked or "clicked", **named)
+
+
+def _is_ubi(path: str) -> bool:
+    return Path(path.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in _UBI
 
 
 def add_up(

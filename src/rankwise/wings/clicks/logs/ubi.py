@@ -16,9 +16,9 @@ from rankwise import check
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.tables import count
 from rankwise.data.io import read_lines, without_repeats
-from rankwise.wings.clicks.logs.days import day, instant
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.logs.reading import LAST_POSITION, LogRows, add_up, left_out, naming_files
+from rankwise.wings.clicks.logs.sessions import day, instant
 
 _DOCUMENT, _POSITION = "event_attributes.object.object_id", "event_attributes.position.ordinal"
 _HITS = "query_response_hit_ids"
@@ -85,7 +85,6 @@ def read_ubi(
 
 
 def _log(records: "_Records", paths: Sequence[Path], *, first: int | None, sessions: bool | None, errors: str) -> Log:
-    """Add up what was read."""
     searches, events = count(records.n_searches, "search", "searches"), count(records.actions.total(), "event")
     common = ", ".join(f"{amount:,} {action}" for action, amount in records.actions.most_common(_NAMED))
     notes = [f"{searches} and {events} read" + (f": {common}" if common else "")]
@@ -253,7 +252,6 @@ class _Records:
 
 
 def _field(record: Any, path: str) -> Any:
-    """Return a field within fields, None where there is none."""
     for name in path.split("."):
         record = record.get(name) if isinstance(record, dict) else None
     return record

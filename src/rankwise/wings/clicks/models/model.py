@@ -1,33 +1,44 @@
-"""Click models: how attractive each document is, and how users read, from the clicks of a log."""
+"""What all click models share: how attractive each document is, and how users read, from the clicks of a log."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
 from scipy.special import xlog1py, xlogy
 
 from rankwise import check
-from rankwise.base import threads
-from rankwise.base.arrays import Array, Column, Offsets
-from rankwise.base.compiling import kernel
+from rankwise.base.arrays import Array, Column, Keywords, Offsets
 from rankwise.base.tables import Table, count, number, spans
 from rankwise.statistics import Result
-from rankwise.wings.clicks.logs.log import Log, Sessions, named_pairs
+from rankwise.wings.clicks.logs.log import Log, named_pairs
+from rankwise.wings.clicks.logs.sessions import Sessions
 
-NAMES = {
-    "pbm": "position-based model",
-    "ubm": "user browsing model",
-    "dbn": "dynamic Bayesian network",
-    "sdbn": "simplified dynamic Bayesian network",
-    "dcm": "dependent click model",
-}
+
+class Estimation(NamedTuple):
+    """How to estimate a click model."""
+
+    added: tuple[Array, Array]
+    """The clicks and the skips that the prior adds to each pair."""
+    means: bool
+    """Whether the prior has a mean for each pair, which tells positions apart where the log does not."""
+    iterations: int
+    tolerance: float
+
+
+Estimate = tuple[Keywords, float, tuple[str, ...]]
+"""Fields of a click model, their change in the last iteration, and notes."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ClickModel(Result):
     """The parameters of a click model; NaN where the log has nothing to estimate them from."""
 
-    model: str
+    model: ClassVar[str]
+    title: ClassVar[str]
+    curve: ClassVar[str] = "examination"
+
     query_ids: Column
     offsets: Offsets
     """Where the pairs of each query begin, as in the log."""
@@ -44,14 +55,24 @@ class ClickModel(Result):
     """By position: the probability to go on, DBN and SDBN for users who are not satisfied, DCM after a click."""
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    @abstractmethod
+    def _estimate(cls, log: Log, how: Estimation) -> Estimate: ...
+
+    @abstractmethod
+    def _chances(self, log: Log, lists: Sessions | Log) -> Array:
+        """Return the probability of a click on each row, given the clicks above it."""
+
+    @classmethod
+    def _sessions_of(cls, log: Log) -> Sessions:
+        return log.one_by_one(f"a {cls.title} needs the", "keep the sessions of the log, or estimate a PBM")
+
+    def _columns(self) -> dict[str, Array]:
+        return {self.curve: getattr(self, self.curve)}
+
     def table(self) -> Table:
         """Return how users read, by position; the parameters of pairs are in :meth:`to_frame`."""
-        if self.examination is None:
-            columns = {"continuation": self.continuation}
-        elif self.model == "pbm":
-            columns = {"examination": self.examination}
-        else:
-            columns = {f"after {k}" if k else "no click": column for k, column in enumerate(self.examination.T)}
+        columns = self._columns()
         cells = zip(*columns.values(), strict=True)
         rows = tuple((str(k), *map(number, row)) for k, row in enumerate(cells, 1))
         align = "r" * (1 + len(columns))
@@ -61,7 +82,7 @@ class ClickModel(Result):
     def sentence(self) -> str:
         """The model, its number of pairs and their mean attractiveness."""
         pairs, mean = count(self.attractiveness.size, "pair"), _mean(self.attractiveness, self.impressions)
-        return f"{NAMES[self.model]}: {pairs}, attractiveness {number(mean)} on average"
+        return f"{self.title}: {pairs}, attractiveness {number(mean)} on average"
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per pair: query, document, attractiveness, satisfaction if the model has it, impressions."""
@@ -82,51 +103,23 @@ class ClickModel(Result):
         Pairs that the model has not seen have the mean attractiveness. It is −∞ where a document is clicked that is
         never clicked in the log of the model: use a ``prior``.
         """
-        if self.model != "pbm":
-            return float(sessions_of(log, self.model).weights @ self.session_log_likelihoods(log))
-        chances = self._by_position(self.examination, log)[log.positions - 1] * self._of_pairs(log)[0][log.pairs]
-        terms = xlogy(log.clicks, chances) + xlog1py(log.impressions - log.clicks, -chances)  # 0 · log 0 = 0
-        return float(terms.sum())
+        return float(self._sessions_of(log).weights @ self.session_log_likelihoods(log))
 
     def session_log_likelihoods(self, log: Log) -> Array:
         """Return the logarithm of the probability of each impression's clicks."""
-        lists = sessions_of(log, self.model)
-        attractiveness, satisfaction = self._of_pairs(log)
-        if self.examination is None:
-            continuation = self._by_position(self.continuation, log)
-            continuation = np.where(np.isnan(continuation), np.nanmean(continuation), continuation)
-            rows = lists.pairs, lists.positions, lists.clicked
-            chances = np.empty(lists.pairs.size)
-            users = attractiveness, satisfaction, continuation, self.model == "dcm"
-            threads.over_queries(_read_from_the_top, lists.offsets, *rows, *users, chances)
-        else:
-            table = self._by_position(self.examination, log)
-            if self.model == "pbm":
-                examined = table[lists.positions - 1]
-            else:  # contexts that were not seen are as without a click above, else as the others of their position
-                known = ~np.isnan(table)
-                means = np.where(known, table, 0.0).sum(1) / np.maximum(known.sum(1), 1)
-                table = np.where(known, table, np.where(known[:, 0], table[:, 0], means)[:, None])
-                examined = table.ravel()[contexts_of(lists, len(table))]
-            chances = examined * attractiveness[lists.pairs]
-        terms = xlogy(lists.clicked, chances) + xlog1py(~lists.clicked, -chances)
+        lists = self._sessions_of(log)
+        chances = self._chances(log, lists)
+        terms = xlogy(lists.clicked, chances) + xlog1py(~lists.clicked, -chances)  # 0 · log 0 = 0
         return np.add.reduceat(terms, lists.offsets[:-1])
 
-    def _of_pairs(self, log: Log) -> tuple[Array, Array]:
-        """Return attractiveness and satisfaction of the pairs of a log; the mean where there is no estimate."""
+    def _of_pairs(self, log: Log, estimates: Array) -> Array:
+        """Return attractiveness or satisfaction of the pairs of a log; the mean where there is no estimate."""
         pairs, estimated = (
             named_pairs(part.query_ids, part.offsets, part.document_ids).with_row_index("pair") for part in (log, self)
         )
         joined = pairs.join(estimated, on=["query", "document"], how="left", maintain_order="left")
-        places = joined["pair_right"].cast(pl.Int64).fill_null(-1).to_numpy()
-
-        def values_of(estimates: Array | None) -> Array:
-            if estimates is None:
-                return np.zeros(log.n_pairs)
-            values = np.append(estimates, np.nan)[places]
-            return np.where(np.isnan(values), _mean(estimates, self.impressions), values)
-
-        return values_of(self.attractiveness), values_of(self.satisfaction)
+        values = np.append(estimates, np.nan)[joined["pair_right"].cast(pl.Int64).fill_null(-1).to_numpy()]
+        return np.where(np.isnan(values), _mean(estimates, self.impressions), values)
 
     def _by_position(self, values: Array | None, log: Log) -> Array:
         if values is None or len(values) < log.n_positions:
@@ -145,43 +138,3 @@ class ClickModel(Result):
 def _mean(values: Array, weights: Array) -> float:
     present = ~np.isnan(values)
     return float(np.average(values[present], weights=weights[present])) if present.any() else 0.0
-
-
-def sessions_of(log: Log, model: str) -> Sessions:
-    """Return the impressions one by one; raise if the log has none."""
-    return log.one_by_one(f"a {NAMES[model]} needs the", "keep the sessions of the log, or estimate a PBM")
-
-
-def contexts_of(lists: Sessions, depth: int) -> Column:
-    """Return the context of each row, (position − 1) · depth + position of the last click above it (0 without one)."""
-    contexts = np.empty(lists.pairs.size, np.int64)
-    threads.over_queries(_contexts, lists.offsets, lists.positions, lists.clicked, depth, contexts)
-    return contexts
-
-
-@kernel
-def _contexts(first, last, offsets, positions, clicked, depth, out):  # type: ignore[no-untyped-def]
-    for n in range(first, last):
-        above = 0
-        for row in range(offsets[n], offsets[n + 1]):
-            out[row] = (positions[row] - 1) * depth + above
-            if clicked[row]:
-                above = positions[row]
-
-
-@kernel
-def _read_from_the_top(  # type: ignore[no-untyped-def]
-    first, last, offsets, pairs, positions, clicked, attractiveness, satisfaction, continuation, dependent, out
-):
-    """Fill the probability of a click on each row, given the clicks above; a dependent click model ends at clicks."""
-    for n in range(first, last):
-        present = 1.0
-        for row in range(offsets[n], offsets[n + 1]):
-            attractive, onward = attractiveness[pairs[row]], continuation[positions[row] - 1]
-            out[row] = present * attractive
-            if clicked[row]:
-                present = onward * (1.0 - satisfaction[pairs[row]])
-            elif out[row] < 1.0:
-                present *= (1.0 - attractive) / (1.0 - out[row])
-                if not dependent:
-                    present *= onward

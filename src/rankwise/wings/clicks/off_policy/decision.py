@@ -227,7 +227,6 @@ def cells(blend: Blend) -> tuple[str, ...]:
 
 
 def _figure(rows: Sequence[tuple[str, Blend, bool]], title: str, axis: str) -> "Figure":
-    """Draw blends by their names, and whether they passed."""
     with canvas(7.2, 1.9 + 0.42 * len(rows)) as drawing:
         panel = drawing.subplots()
         for y, (_, blend, passed) in enumerate(rows):

@@ -18,7 +18,7 @@ from rankwise.data.io import Table
 from rankwise.evaluation import Scored, scores_of
 from rankwise.statistics import Result
 from rankwise.wings.clicks.logs.log import Log
-from rankwise.wings.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
+from rankwise.wings.clicks.off_policy.log_rows import Policy, logging_exposure, query_impressions
 from rankwise.wings.clicks.positions.bias import Bias
 from rankwise.wings.clicks.regression import cross_fitted
 
@@ -328,6 +328,5 @@ def fitted(targets: RankingDataset | Estimates, log: Log, data: RankingDataset, 
 
 
 def _documents(log: Log) -> RankingDataset:
-    """Return the pairs of the log, with one constant feature."""
     labels, ids = np.zeros(log.n_pairs), {"query_ids": log.query_ids, "document_ids": log.document_ids}
     return RankingDataset(np.zeros((log.n_pairs, 1)), labels, log.offsets, **ids)  # type: ignore[arg-type]

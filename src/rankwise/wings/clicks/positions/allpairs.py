@@ -30,7 +30,7 @@ _FARTHEST = 20.0  # of a logarithm from 0: e^20 is beyond any curve
 _SMALLEST = 1e-300
 _MOST_STEPS, _LAST_STEP = 50, 1e-9
 _LARGEST = 1.0 - 1e-15  # of a click rate
-LBFGS = {"gtol": 1e-11, "ftol": 1e-16, "maxiter": 1000, "maxcor": 20}
+_LBFGS = {"gtol": 1e-11, "ftol": 1e-16, "maxiter": 1000, "maxcor": 20}
 
 Numbers = NDArray[np.int64]
 
@@ -148,7 +148,7 @@ class PositionSwaps:
             return float(scale * (0.5 * ridge * gap @ gap - value)), (scale * (ridge * gap - gradient))[1:]
 
         ends = [(-_FARTHEST, _FARTHEST)] * (self.n_positions - 1)
-        solution = minimize(loss, middle[1:], jac=True, method="L-BFGS-B", bounds=ends, options=LBFGS)
+        solution = minimize(loss, middle[1:], jac=True, method="L-BFGS-B", bounds=ends, options=_LBFGS)
         return np.append(0.0, solution.x)
 
     def resampled(self, logs: Array, samples: int, stream: Stream) -> Array:

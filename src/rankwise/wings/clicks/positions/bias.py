@@ -1,6 +1,6 @@
 """Position bias: how the click rate of a document depends on the position at which it is shown."""
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -122,7 +122,8 @@ class Bias(Result):
         for name, curve in self._other_curves().items():
             columns[tables.shortened(name)] = [tables.number(value) for value in curve]
         rows = tuple(zip(*columns.values(), strict=True))
-        return tables.Table(header=tuple(columns), rows=rows, align="r" * len(columns), notes=self.assumptions)
+        title, align = f"position bias by method {self.method!r}", "r" * len(columns)
+        return tables.Table(header=tuple(columns), rows=rows, align=align, notes=self.assumptions, title=title)
 
     def _other_curves(self) -> dict[str, Array]:
         """Return alpha without trust and alpha of each segment, by the names of their columns."""
@@ -137,10 +138,6 @@ class Bias(Result):
 
     def __str__(self) -> str:
         return self.to_text()
-
-    def tables(self) -> list[tables.Table]:
-        """Return the table with its title."""
-        return [replace(self.table(), title=f"position bias by method {self.method!r}")]
 
     def figure(self) -> "Figure":
         """Draw the curves with their intervals."""

@@ -120,17 +120,14 @@ class BiasCheck(Result):
         note = f"Impressions of documents that others showed at another position: {', '.join(shares)}. "
         note += f"Intervals hold together at {self.level:.0%}."
         header = ("position", *map(tables.shortened, self.names))
-        return tables.Table(header=header, rows=rows, align="r" * len(header), notes=(self.sentence, note))
+        title, align = "observed over predicted clicks of each ranker, held out in turn", "r" * len(header)
+        return tables.Table(header=header, rows=rows, align=align, notes=(self.sentence, note), title=title)
 
     def __repr__(self) -> str:
         return f"BiasCheck({self.sentence})"
 
     def __str__(self) -> str:
         return self.to_text() if self.shared.any() else self.sentence
-
-    def tables(self) -> list[tables.Table]:
-        """Return the table with its title."""
-        return [replace(self.table(), title="observed over predicted clicks of each ranker, held out in turn")]
 
     def figure(self) -> "Figure":
         """Draw observed over predicted clicks by position."""

@@ -14,7 +14,7 @@ from rankwise.data.io import Table
 from rankwise.statistics import RESAMPLED
 from rankwise.wings.clicks.logs.log import Log
 from rankwise.wings.clicks.logs.position_pairs import Gap
-from rankwise.wings.clicks.positions import em
+from rankwise.wings.clicks.positions import joint
 from rankwise.wings.clicks.positions.allpairs import PositionCounts, PositionSwaps, sums_by
 from rankwise.wings.clicks.positions.bias import Bias
 from rankwise.wings.clicks.positions.confounding import items_by_period
@@ -116,9 +116,9 @@ def propensities(
     notes = [_METHODS[method] if features is None else _FEATURES]
     by_segment: Keywords = {}
     if features is not None:
-        plain = em.by_features(log, log.documents(features), resamples, stream)
+        plain = joint.by_features(log, log.documents(features), resamples, stream)
     elif method == "em":
-        plain = em.by_document(log)
+        plain = joint.by_document(log)
     else:
         if method == "randomized":
             _check_shuffled(log, gap)
@@ -127,7 +127,7 @@ def propensities(
                 raise gap.error("query")
         logs, none = swaps.fit(swaps.sums.sum((0, 1))), np.zeros(log.n_positions)
         errors = none if few else swaps.resampled(logs, resamples, stream).std(0, ddof=1)
-        plain = em.Curves(logs, none, errors, none)
+        plain = joint.Curves(logs, none, errors, none)
         if segments:
             curves, words = _segments(swaps, logs, log, stream)
             by_segment = {"segment_names": log.segment_names, "by_segment": curves}
@@ -142,10 +142,10 @@ def propensities(
     bias = _bias(plain, few=few, assumptions=(_PBM, *notes), **by_segment, **facts)
     if not trust:
         return bias
-    return _bias(em.with_trust(log, plain.logs), few=few, assumptions=(_TRUST, *notes), pbm=bias, **facts)
+    return _bias(joint.with_trust(log, plain.logs), few=few, assumptions=(_TRUST, *notes), pbm=bias, **facts)
 
 
-def _bias(curves: em.Curves, *, few: bool, level: float, **facts: Any) -> Bias:
+def _bias(curves: joint.Curves, *, few: bool, level: float, **facts: Any) -> Bias:
     """Return the bias, with intervals of alpha that are symmetric on the log scale; NaN with few queries."""
     logs, beta = (
         np.full(error.size, np.nan) if few else student.ppf(0.5 + level / 2.0, freedom) * error

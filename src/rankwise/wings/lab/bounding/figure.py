@@ -210,12 +210,9 @@ def _plot(name: str, title: str, caption: str, frame: pl.DataFrame, x: str, y: s
     names = frame["panel"].unique(maintain_order=True).to_list()
 
     def draw(drawing: "Figure") -> None:
-        panels = figure_style.laid_out(drawing, len(names), sharey=not free)
+        panels = figure_style.laid_out(drawing, names, x, y, sharey=not free)
         for panel, one in zip(panels, names, strict=True):
-            _lines(panel, frame.filter(pl.col("panel") == one))
-            figure_style.heading(panel, one)
-            panel.set_xlabel(x)
-            panel.set_ylabel(y)
+            _lines(panel, frame.filter(panel=one))
 
     ends = frame.group_by("panel", "line", maintain_order=True).last()
     alt = "; ".join(f"{r[0]}, {r[1]} ends at {r[3]:.3g}" for r in ends.iter_rows())
@@ -230,4 +227,3 @@ def _lines(panel: "Axes", rows: pl.DataFrame) -> None:
         columns = curve.to_numpy()[:, 2:].astype(np.float64).T
         panel.plot(*columns, linewidth=1.4, label=name[0], **figure_style.neutral(number))
     panel.legend(fontsize=7.5)
-    figure_style.light_grid(panel)

@@ -13,7 +13,6 @@ from rankwise import RankingDataset, __version__, check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.base.files import check_writable_folder, replacing
-from rankwise.models import storage
 from rankwise.statistics import BLUE, COLOURS, GREY, Finding, Result, alpha, draw_means, figure
 
 if TYPE_CHECKING:
@@ -264,8 +263,7 @@ def _prepare(folder: Path, force: bool) -> Path:
         raise FileExistsError(check.Message(f"{folder} exists already and was not made by rankwise demo", hint=hint))
     check_writable_folder(folder)
     (folder / "models").mkdir(parents=True, exist_ok=True)
-    for name in (*map(_file, OBJECTIVES), _AUTO):
-        storage.check_model_target(folder / name, force=True)
+    check_writable_folder(folder / "models")
     _write(folder / MARK, "rankwise demo made this folder. Running it again replaces the files that it wrote.\n")
     return folder
 
@@ -318,7 +316,8 @@ def _write_results(result: Demonstration) -> None:
 def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[str, Any]) -> "Results":
     """Return one trial of every ranker as the results of an experiment, from which the report is written."""
     from rankwise.wings.lab.experiments.results import Results
-    from rankwise.wings.lab.experiments.running import frames, provenance
+    from rankwise.wings.lab.experiments.running import frames
+    from rankwise.wings.lab.experiments.running.trials import date, machine, versions
     from rankwise.wings.lab.experiments.schema import stack_trials
 
     test, ranked = result.parts["test"], result.verdict.ranked
@@ -350,8 +349,8 @@ def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[s
         feature_names=None if test.feature_names is None else list(test.feature_names),
         about={
             "command": "rankwise demo",
-            "date": provenance.date(),
-            "machine": provenance.machine(),
-            "versions": provenance.versions("lightgbm"),
+            "date": date(),
+            "machine": machine(),
+            "versions": versions("lightgbm"),
         },
     )

@@ -6,7 +6,8 @@ from typing import Any
 
 from rankwise.base.tables import Table
 from rankwise.wings.lab.experiments.results import Results
-from rankwise.wings.lab.experiments.running.run import Report, run
+from rankwise.wings.lab.experiments.running.progress import Report
+from rankwise.wings.lab.experiments.running.run import run
 from rankwise.wings.lab.experiments.spec import Spec, find_spec, recipes
 
 

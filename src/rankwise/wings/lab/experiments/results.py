@@ -13,8 +13,8 @@ from rankwise import check
 from rankwise.base.arrays import Json
 from rankwise.base.tables import Table
 from rankwise.statistics import Result
-from rankwise.wings.lab.experiments import archive, summary
-from rankwise.wings.lab.experiments.running.store import Store
+from rankwise.wings.lab.experiments import summary
+from rankwise.wings.lab.experiments.running.store import PACKED, Store, read_pack, write_pack
 from rankwise.wings.lab.experiments.schema import (
     CONTRIBUTIONS,
     CURVES,
@@ -59,7 +59,7 @@ class Results(Result):
     def read(cls, folder: str | Path) -> "Results":
         """Read what lies in a folder of results, also of a run that is not finished, or in a file of :meth:`pack`."""
         if Path(folder).is_file():
-            description, frames = archive.read(folder)
+            description, frames = read_pack(folder)
             spec, facts = description["spec"], description["about"]
             return cls(spec, **frames, published=figures(spec.get("published", "")), about=facts)  # type: ignore[arg-type]
         return cls.gathered(folder, _description(folder))
@@ -85,8 +85,8 @@ class Results(Result):
         are for the query explorer, and for figures of metrics that were not computed. The same results make the same
         bytes, so that a file under version control changes when its numbers do.
         """
-        names = [name for name in archive.FRAMES if documents or name != "documents"]
-        archive.write(path, {"spec": self.spec, "about": self.about}, {name: getattr(self, name) for name in names})
+        names = [name for name in PACKED if documents or name != "documents"]
+        write_pack(path, {"spec": self.spec, "about": self.about}, {name: getattr(self, name) for name in names})
         return Path(path)
 
     def tables(self) -> list[Table]:

@@ -105,7 +105,7 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
     shown = [name for name in metrics if name in set(published["metric"])]
     rows: list[tuple[tables.TableCell | str, ...]] = []
     for method in results.methods:
-        trials = at_place.filter(pl.col("method") == method).sort("trial")
+        trials = at_place.filter(method=method).sort("trial")
         if not trials.height:
             continue
         row: list[tables.TableCell | str] = [short.get(method, ""), method]
@@ -182,7 +182,7 @@ def levels_table(results: "Results", data: str) -> tables.Table:
     """The deciding metric by level, one column per method, and how far the last method is ahead of the others."""
     metric = results.spec["decide"]
     compared = {level: comparison(results, name, level) for name, level in data_levels(results) if name == data}
-    means = results.trial_means().filter(pl.col("data") == data)
+    means = results.trial_means().filter(data=data)
     ahead = results.methods[-1]
     rivals = results.methods[:-1]
     rows: list[tuple[tables.TableCell | str, ...]] = []

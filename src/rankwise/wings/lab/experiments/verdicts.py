@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rankwise.wings.lab.experiments.comparisons import alpha, data_levels, measured
-from rankwise.wings.lab.experiments.effects import SPLITS, Contrast, adjusted, contrast, curve_contrast
+from rankwise.wings.lab.experiments.comparisons import (
+    SPLITS,
+    Contrast,
+    adjusted,
+    alpha,
+    contrast,
+    curve_contrast,
+    data_levels,
+    measured,
+)
 from rankwise.wings.lab.papers.claims import Claim, claims
 
 if TYPE_CHECKING:

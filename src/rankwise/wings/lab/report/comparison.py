@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rankwise import Comparison, __version__
 from rankwise.base import tables
-from rankwise.base.files import replacing
 from rankwise.statistics import (
     Finding,
     Gain,
@@ -25,7 +24,7 @@ from rankwise.statistics import (
 )
 from rankwise.wings.lab.report import html
 from rankwise.wings.lab.report.blocks import Plot
-from rankwise.wings.lab.report.rankings import packed_rankings
+from rankwise.wings.lab.report.explorer import packed_rankings
 from rankwise.wings.lab.report.summary import verdict
 
 _ROOM = 112  # letters that a row of a table has room for
@@ -71,17 +70,15 @@ def write_comparison(
         words = f"{_EXPLORER} {_DASHES}" if runs else _EXPLORER
         sections.append(("explorer", "Query explorer", html.paragraphs([words]) + html.file("explorer.html")))
     sections.append(("made", "How it was made", _made(comparison, shown, about or {})))
-    units = _units(comparison)
-    page = html.page(
+    n_units = tables.count(int(comparison.paired.ids.size), comparison.paired.unit, _plural(comparison))
+    return html.write_page(
+        path,
         title=_headline(comparison),
-        kicker=f"{tables.count(len(comparison.systems), 'system')} compared on {units}",
-        claim=("", ""),
+        kicker=f"{tables.count(len(comparison.systems), 'system')} compared on {n_units}",
         sections=sections,
         packed=packed,
+        force=force,
     )
-    with replacing(path, force=force) as new:
-        new.write_text(page, encoding="utf-8")
-    return Path(path)
 
 
 # Words.
@@ -142,10 +139,6 @@ def _beside(comparison: Comparison, metric: str, baseline: str) -> list[dict[str
 
 def _gains(names: Mapping[str, Gain], *, full: bool) -> str:
     return "; ".join(f"{name} {one}" for name, one in names.items()) if full else listed(list(names))
-
-
-def _units(comparison: Comparison) -> str:
-    return tables.count(int(comparison.paired.ids.size), comparison.paired.unit, _plural(comparison))
 
 
 def _plural(comparison: Comparison) -> str:

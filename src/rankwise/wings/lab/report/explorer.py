@@ -9,6 +9,7 @@ import base64
 import gzip
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +18,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.base.arrays import Column, Json, offsets_of
+from rankwise import Comparison
+from rankwise.base.arrays import Column, Ids, Json, offsets_of
+from rankwise.statistics import Ranked, colours_of
 from rankwise.wings.lab.report.view import View
 
 if TYPE_CHECKING:
@@ -84,7 +87,7 @@ class Explored(NamedTuple):
 
 
 def _explored(view: View, data: str) -> Explored:
-    rows = view.results.documents.filter(pl.col("data") == data)
+    rows = view.results.documents.filter(data=data)
     methods = [name for name in view.methods if name in set(rows["method"].unique().to_list())]
     wide = _side_by_side(rows, methods)
     queries = sampled(wide)
@@ -159,7 +162,7 @@ def sampled(wide: pl.DataFrame) -> pl.DataFrame:
 
 def _features(view: View, data: str, wide: pl.DataFrame) -> NDArray[np.float32] | None:
     """(n_documents, n_features) in the order of ``wide``, or None if there are none or too many."""
-    rows = view.results.features.filter(pl.col("data") == data)
+    rows = view.results.features.filter(data=data)
     if not rows.height:
         return None
     width = int(rows["features"].list.len().max() or 0)  # type: ignore[arg-type]
@@ -170,10 +173,10 @@ def _contributions(
     view: View, data: str, methods: list[str], wide: pl.DataFrame, width: int
 ) -> list[NDArray[np.float32]]:
     """The same of what features add to the scores of each method, NaN where it is not known; nothing if too many."""
-    rows = view.results.contributions.filter(pl.col("data") == data)
+    rows = view.results.contributions.filter(data=data)
     if not rows.height or not 0 < width * len(methods) <= MOST_NUMBERS // wide.height:
         return []
-    return [_matrix(wide, rows.filter(pl.col("method") == name), "contributions", width) for name in methods]
+    return [_matrix(wide, rows.filter(method=name), "contributions", width) for name in methods]
 
 
 def _matrix(wide: pl.DataFrame, rows: pl.DataFrame, column: str, width: int) -> NDArray[np.float32]:
@@ -201,7 +204,7 @@ def rounded(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _tested(view: View, data: str) -> pl.DataFrame:
     """The rows of the trial that the documents are of: the first, at the least level."""
-    rows = view.results.queries.filter(pl.col("data") == data, pl.col("level") == view.base(data))
+    rows = view.results.queries.filter(data=data, level=view.base(data))
     return rows.filter(pl.col("trial") == rows["trial"].min())
 
 
@@ -213,7 +216,7 @@ def _values(
     values = np.full((len(methods), len(view.query_metrics), queries.height), np.nan, np.float32)
     relevant = np.zeros(queries.height, np.int64)
     for place, name in enumerate(methods):
-        rows_of_method = rows.filter(pl.col("method") == name)
+        rows_of_method = rows.filter(method=name)
         rows_of_method = queries.select("query").join(rows_of_method, on="query", how="left", maintain_order="left")
         values[place] = rows_of_method.select(pl.col(view.query_metrics).cast(pl.Float32)).to_numpy().T
         relevant = np.maximum(relevant, rows_of_method["relevant"].fill_null(0).to_numpy())
@@ -251,3 +254,81 @@ def unpack(text: str) -> tuple[Json, NDArray[np.float32]]:
 def embedded(packs: "Iterable[tuple[str, str]]") -> str:
     """Write packs as elements of the page; base64 has no letter that HTML could take for something else."""
     return "\n".join(f'<script type="application/octet-stream" id="{key}">{text}</script>' for key, text in packs)
+
+
+def packed_rankings(comparison: Comparison, titles: Mapping[str, str]) -> Packed | None:
+    """Pack the rankings of every query; None where documents are not known, or cannot be matched."""
+    ranked = {name: one.ranked for name, one in comparison.paired.evaluations.items() if one.ranked is not None}
+    if not ranked or len(ranked) < len(comparison.systems):
+        return None
+    documents = _documents(comparison, ranked)
+    if documents is None:
+        return None
+    queries = sampled(documents)
+    documents = queries.select("query").join(documents, on="query", maintain_order="left_right")
+    places = pl.DataFrame({"query": _texts(comparison.paired.ids)}).with_row_index("place")
+    query_places = queries.join(places, on="query", how="left", maintain_order="left")["place"].to_numpy()
+    relevant = documents.group_by("query", maintain_order=True).agg((pl.col("label") > 0).sum())["label"]
+    packs: dict[str, str] = {}
+    explored = Explored(
+        name="queries",
+        methods=list(comparison.systems),
+        colours=colours_of(comparison.systems),
+        total=int(comparison.paired.ids.size),
+        queries=queries,
+        documents=documents,
+        relevant=relevant.cast(pl.Int64).to_numpy(),
+        values=np.stack(list(comparison.paired.values.values()), axis=1)[:, :, query_places].astype(np.float32),
+    )
+    index = {"metrics": list(titles.values()), "features": [], "trials": 1}
+    return Packed(index | {"sets": [pack_set(explored, "set-0", packs)]}, packs)
+
+
+def _documents(comparison: Comparison, ranked: Mapping[str, Ranked]) -> pl.DataFrame | None:
+    """One row per document that any system ranked, or that was judged; None where they cannot be matched.
+
+    Where all systems ranked the same lists, documents are matched by their places. Runs are matched by ids, and their
+    documents lie in the order in which trec_eval breaks ties.
+    """
+    evaluations = comparison.paired.evaluations
+    frames = [_ranked(evaluations[name].query_ids, one) for name, one in ranked.items()]
+    lists = [frame.select("query", "document", "id", "label") for frame in frames]
+    wide = lists[0]
+    if all(one.equals(wide) for one in lists):
+        columns = [frame["score"].alias(f"score {place}") for place, frame in enumerate(frames)]
+        wide = wide.with_columns(columns)
+    else:
+        if any(one["id"].null_count() or one.select("query", "id").is_duplicated().any() for one in lists):
+            return None
+        long = pl.concat([frame.with_columns(system=pl.lit(place)) for place, frame in enumerate(frames)])
+        scores = [pl.col("score").filter(system=place).first() for place in range(len(frames))]
+        named = [score.alias(f"score {place}") for place, score in enumerate(scores)]
+        wide = long.group_by("query", "id").agg(pl.col("label").drop_nulls().first(), *named)
+        wide = wide.sort("query", "id", descending=[False, True])
+    order = pl.DataFrame({"query": _texts(comparison.paired.ids)})
+    wide = order.join(wide, on="query", maintain_order="left_right")
+    return wide.with_columns(document=pl.int_range(pl.len()).over("query"))
+
+
+def _ranked(query_ids: Ids, ranked: Ranked) -> pl.DataFrame:
+    """Query, document, id, label (null if nobody judged it) and score (null if it was not retrieved)."""
+    sizes = np.diff(ranked.offsets)
+    ids = ranked.document_ids
+    judged = np.ones(ranked.labels.size, np.bool_) if ranked.judged is None else ranked.judged == 1
+    frame = pl.DataFrame(
+        {
+            "query": _texts(np.repeat(query_ids, sizes)),
+            "document": np.concatenate([np.arange(size) for size in sizes]),
+            "id": pl.Series([None] * ranked.labels.size, dtype=pl.String) if ids is None else _texts(ids),
+            "label": ranked.labels,
+            "score": ranked.scores,
+        }
+    )
+    return frame.with_columns(
+        pl.when(pl.Series(judged)).then("label"),
+        pl.when(pl.col("score") > -math.inf).then("score"),
+    )
+
+
+def _texts(ids: Ids) -> pl.Series:
+    return pl.Series(ids.tolist()).cast(pl.String)

@@ -90,15 +90,21 @@ def shape(panels: int, columns: int = 0) -> tuple[int, int]:
     return -(-panels // columns), columns
 
 
-def laid_out(drawing: "Figure", panels: int, columns: int = 0, **options: Any) -> "list[Axes]":
-    """Panels in rows, every one with its own numbers below; those that are too many are taken away."""
-    rows, columns = shape(panels, columns)
-    axes = drawing.subplots(rows, columns, squeeze=False, **options).ravel()
-    for panel in axes[panels:]:
+def laid_out(
+    drawing: "Figure", titles: Sequence[str], x: str = "", y: str = "", columns: int = 0, **options: Any
+) -> "list[Axes]":
+    """Panels with titles, a grid, names of their axes and numbers below each; those that are too many are removed."""
+    rows, columns = shape(len(titles), columns)
+    axes = list(drawing.subplots(rows, columns, squeeze=False, **options).ravel())
+    for panel in axes[len(titles) :]:
         panel.remove()
-    for panel in axes[:panels]:
+    for panel, title in zip(axes, titles, strict=False):
         panel.tick_params(labelbottom=True)
-    return list(axes[:panels])
+        panel.set_xlabel(x)
+        panel.set_ylabel(y)
+        heading(panel, title)
+        light_grid(panel)
+    return axes[: len(titles)]
 
 
 def size(panels: int, height: float = 3.0, extra: float = 0.5, columns: int = 0) -> tuple[float, float]:

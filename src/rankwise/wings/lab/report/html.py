@@ -7,10 +7,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
+from pathlib import Path
 from string import Template
 
 from rankwise import __version__
 from rankwise.base import pages
+from rankwise.base.files import replacing
 from rankwise.wings.lab.report.blocks import Plot
 from rankwise.wings.lab.report.explorer import COLOUR_NAMES, Packed, embedded
 
@@ -32,15 +34,17 @@ def file(name: str) -> str:
     return resources.files("rankwise.wings.lab.report").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def page(
+def write_page(
+    path: str | Path,
     *,
     title: str,
     kicker: str,
-    claim: tuple[str, str],
+    claim: tuple[str, str] = ("", ""),
     sections: Iterable[tuple[str, str, str]],
-    packed: Packed | None,
-) -> str:
-    """Return everything as one HTML document.
+    packed: Packed | None = None,
+    force: bool,
+) -> Path:
+    """Write everything as one HTML document; gives its path.
 
     A claim is (whose, what), or what alone is an introduction; a section is (name, title, HTML).
     """
@@ -52,7 +56,7 @@ def page(
     if packed is not None:
         data = f'<script type="application/json" id="explorer-index">{as_data(packed.index)}</script>\n'
         data += embedded(packed.packs.items())
-    return Template(file("page.html")).substitute(
+    text = Template(file("page.html")).substitute(
         version=escape(__version__),
         digest=f"sha256-{digest}",
         title=escape(title),
@@ -64,6 +68,9 @@ def page(
         data=data,
         script=script,
     )
+    with replacing(path, force=force) as new:
+        new.write_text(text, encoding="utf-8")
+    return Path(path)
 
 
 def as_data(value: object) -> str:

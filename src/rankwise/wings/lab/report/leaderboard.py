@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise.base import tables
-from rankwise.base.files import replacing
 from rankwise.statistics import BLUE, GREY, VERMILLION
 from rankwise.wings.lab.report import html
 from rankwise.wings.lab.report.blocks import Plot
@@ -34,16 +33,13 @@ def write_leaderboard(
     ]
     if tested is not None:
         sections.append(("test", "On test data", _tested(tested)))
-    page = html.page(
+    return html.write_page(
+        path,
         title=f"{leaderboard.chosen.recipe} was taken, of {tables.count(leaderboard.tried, 'recipe')}",
         kicker="A ranker within a time",
-        claim=("", ""),
         sections=sections,
-        packed=None,
+        force=force,
     )
-    with replacing(path, force=force) as new:
-        new.write_text(page, encoding="utf-8")
-    return Path(path)
 
 
 def section(leaderboard: "Leaderboard", tested: "Evaluation") -> tuple[str, str, str]:

@@ -1,14 +1,14 @@
 """Figures of single queries: differences, distributions of values, one method against another, gains by relevance."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import Comparison
-from rankwise.evaluation import pair
+from rankwise import Comparison, compare
 from rankwise.statistics import GREY, chosen_pairs, differences_size, draw_differences, wins_ties_losses
 from rankwise.wings.lab.experiments.running.store import slug
 from rankwise.wings.lab.report import figure_style
@@ -34,14 +34,7 @@ def differences(view: View, comparisons: Mapping[str, Comparison]) -> list[Plot]
         shown = (shown or chosen_pairs(by_query, view.main))[:_MOST_PAIRS]
         if not all(by_query.differences(*one, view.main).size > 1 for one in shown):
             continue
-        frame = pl.concat(
-            [
-                view.paired(data, *one).select(
-                    pl.lit(one[0]).alias("method"), pl.lit(one[1]).alias("against"), pl.all()
-                )
-                for one in shown
-            ]
-        )
+        frame = _side_by_side(view, [(data, *one) for one in shown]).drop("data")
         alt = "; ".join(
             f"{one} is better than {other} on {wins}, equal on {ties} and worse on {losses} of {wins + ties + losses} "
             "queries"
@@ -73,11 +66,7 @@ def _untested(view: View, data: str) -> Comparison:
     common = set.intersection(*(set(evaluation.query_ids.tolist()) for evaluation in evaluations.values()))
     if any(len(common) < evaluation.query_ids.size for evaluation in evaluations.values()):
         evaluations = {name: view.evaluation(data, level, name, common) for name in evaluations}
-    paired = pair(evaluations, None, None, seed=0, level=view.confidence)
-    return Comparison(
-        systems=tuple(evaluations), paired=paired, pairs=(), baseline=None, test="fisher", correction="none",
-        level=view.confidence, overlap=None,
-    )  # fmt: skip
+    return replace(compare(evaluations, test="t", level=view.confidence), pairs=())
 
 
 def distributions(view: View) -> list[Plot]:
@@ -129,26 +118,14 @@ def _by_group(view: View, name: str, title: str, caption: str, draw_one: _Draw, 
         ]
         if not places:
             continue
-        frame = pl.concat(
-            [
-                view.paired(data, method, against).select(
-                    pl.lit(data).alias("data"),
-                    pl.lit(method).alias("method"),
-                    pl.lit(against).alias("against"),
-                    pl.all(),
-                )
-                for method, data in places
-            ]
-        )
+        frame = _side_by_side(view, [(data, method, against) for method, data in places])
 
         def draw(drawing: "Figure", places: list[tuple[str, str]] = places, against: str = against) -> None:
-            panels = figure_style.laid_out(drawing, len(places), columns, sharex=True, sharey=True)
+            titles = [f"{method}" + (f", {data}" if len(view.datasets) > 1 else "") for method, data in places]
+            panels = figure_style.laid_out(drawing, titles, columns=columns, sharex=True, sharey=True)
             wide = figure_style.shape(len(places), columns)[1]
             for place, (panel, (method, data)) in enumerate(zip(panels, places, strict=True)):
                 draw_one(panel, view, data, method, against)
-                text = f"{method}" + (f", {data}" if len(view.datasets) > 1 else "")
-                figure_style.heading(panel, text)
-                figure_style.light_grid(panel)
                 if place % wide:
                     panel.set_ylabel("")
 
@@ -164,6 +141,18 @@ def _by_group(view: View, name: str, title: str, caption: str, draw_one: _Draw, 
             )
         )
     return groups
+
+
+def _side_by_side(view: View, places: list[tuple[str, str, str]]) -> pl.DataFrame:
+    """The values of two methods on every query, by data set, method and the one that it is held against."""
+    return pl.concat(
+        [
+            view.paired(data, method, against).select(
+                pl.lit(data).alias("data"), pl.lit(method).alias("method"), pl.lit(against).alias("against"), pl.all()
+            )
+            for data, method, against in places
+        ]
+    )
 
 
 def _places(view: View, against: str, methods: list[str]) -> Iterator[tuple[str, str]]:

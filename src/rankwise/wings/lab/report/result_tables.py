@@ -10,7 +10,7 @@ from rankwise.wings.lab.experiments.running.store import slug
 from rankwise.wings.lab.experiments.summary import levels_table, means_table, verdict_table
 from rankwise.wings.lab.experiments.verdicts import verdicts
 from rankwise.wings.lab.report.blocks import Plot, Tabled
-from rankwise.wings.lab.report.levels import level_means
+from rankwise.wings.lab.report.mean_figures import level_means
 from rankwise.wings.lab.report.view import View
 
 
@@ -75,7 +75,7 @@ def level_tables(view: View) -> list[Tabled]:
     return [
         Tabled(
             name=f"levels-{slug(data)}", title=f"{view.main} by level, {data}", caption="",
-            table=levels_table(view.results, data), frame=frame.filter(pl.col("data") == data),
+            table=levels_table(view.results, data), frame=frame.filter(data=data),
         )
         for data in view.datasets
     ]  # fmt: skip

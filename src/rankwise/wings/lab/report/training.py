@@ -55,15 +55,15 @@ def both_parts(view: View) -> list[Plot]:
 def _both(view: View, frame: pl.DataFrame, shown: list[str], panels: list[tuple[str, list[str]]], metric: str) -> Plot:
     title = f"{metric} by round, training and validation data"
 
+    def named(data: str, pair: list[str]) -> str:
+        names = [data] if len(view.datasets) > 1 or len(panels) == 1 else []
+        return ", ".join([*names, *([pair[0]] if len(pair) < len(view.methods) else [])])
+
     def draw(drawing: "Figure") -> None:
-        axes = figure_style.laid_out(drawing, len(panels))
+        axes = figure_style.laid_out(drawing, [named(*one) for one in panels], "round", metric)
         for panel, (data, pair) in zip(axes, panels, strict=True):
-            rows = frame.filter(pl.col("data") == data, pl.col("method").is_in(pair))
+            rows = frame.filter(pl.col("method").is_in(pair), data=data)
             _panel(panel, view, rows, shown)
-            panel.set_xlabel("round")
-            panel.set_ylabel(metric)
-            names = [data] if len(view.datasets) > 1 or len(panels) == 1 else []
-            figure_style.heading(panel, ", ".join([*names, *([pair[0]] if len(pair) < len(view.methods) else [])]))
         figure_style.legend(drawing, *axes, paired=True)
 
     return Plot(
@@ -113,11 +113,10 @@ def _losses(view: View) -> Plot:
     )
 
     def draw(drawing: "Figure") -> None:
-        for panel, (data, method) in zip(figure_style.laid_out(drawing, len(places)), places, strict=True):
-            curve = frame.filter(pl.col("data") == data, pl.col("method") == method)
+        titles = [f"{method}, {data}" if len(view.datasets) > 1 else method for data, method in places]
+        for panel, (data, method) in zip(figure_style.laid_out(drawing, titles, "round"), places, strict=True):
+            curve = frame.filter(data=data, method=method)
             _panel(panel, view, curve, [_LOSS])
-            panel.set_xlabel("round")
-            figure_style.heading(panel, f"{method}, {data}" if len(view.datasets) > 1 else method)
 
     title = "Loss by round, mean per query"
     return Plot(
@@ -149,17 +148,14 @@ def _curves(view: View, series: list[str], name: str, title: str, axis: str) -> 
     caption = _caption(view, seen)
     if len(series) > 1:
         caption += f" Solid: {series[0]}. Dotted: the lower bound that the loss guarantees."
-    floors = {data: floor(seen.filter(pl.col("data") == data)) if len(series) == 1 else None for data in datasets}
+    floors = {data: floor(seen.filter(data=data)) if len(series) == 1 else None for data in datasets}
     if any(one is not None for one in floors.values()):
         caption += " The lowest values, of the first rounds, lie below the axis."
 
     def draw(drawing: "Figure") -> None:
-        panels = figure_style.laid_out(drawing, len(datasets))
+        panels = figure_style.laid_out(drawing, datasets, "round", axis)
         for panel, data in zip(panels, datasets, strict=True):
-            _panel(panel, view, seen.filter(pl.col("data") == data), series)
-            panel.set_xlabel("round")
-            panel.set_ylabel(axis)
-            figure_style.heading(panel, data)
+            _panel(panel, view, seen.filter(data=data), series)
             if floors[data] is not None:
                 panel.set_ylim(bottom=floors[data])
         figure_style.legend(drawing, panels[0])
@@ -173,7 +169,7 @@ def _curves(view: View, series: list[str], name: str, title: str, axis: str) -> 
 def _panel(panel: "Axes", view: View, frame: pl.DataFrame, series: list[str]) -> None:
     for number, method in enumerate(view.methods):
         for one in series:
-            rows = frame.filter(pl.col("method") == method, pl.col("series") == one)
+            rows = frame.filter(method=method, series=one)
             if not rows.height:
                 continue
             rows = rows.gather_every(max(1, rows.height // _MOST_POINTS))
@@ -190,7 +186,6 @@ def _panel(panel: "Axes", view: View, frame: pl.DataFrame, series: list[str]) ->
     panel.margins(x=0.01)
     if all(" " in one for one in series) and float(frame["mean"].max()) <= 1.0:  # type: ignore[arg-type]
         figure_style.within(panel)
-    figure_style.light_grid(panel)
 
 
 def floor(frame: pl.DataFrame) -> float | None:

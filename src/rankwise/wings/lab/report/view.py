@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from rankwise import Evaluation
 from rankwise.language import syntax
 from rankwise.statistics import FEWEST, bounds_of, colours_of, interval_of_same, t_test, weighted_mean
-from rankwise.wings.lab.experiments.comparisons import alpha
-from rankwise.wings.lab.experiments.effects import contrast
+from rankwise.wings.lab.experiments.comparisons import alpha, contrast
 from rankwise.wings.lab.experiments.schema import KEY
 
 if TYPE_CHECKING:
@@ -75,15 +74,15 @@ class View:
 
     def present(self, data: str, level: float | None = None) -> list[str]:
         """The methods that were run on this data set, at this level."""
-        rows = self.results.queries.filter(pl.col("data") == data)
+        rows = self.results.queries.filter(data=data)
         if level is not None:
-            rows = rows.filter(pl.col("level") == level)
+            rows = rows.filter(level=level)
         run = set(rows["method"].unique().to_list())
         return [name for name in self.methods if name in run]
 
     def base(self, data: str) -> float:
         """The least level of a data set: figures that do not go by level show this one."""
-        return float(self.results.queries.filter(pl.col("data") == data)["level"].min())  # type: ignore[arg-type]
+        return float(self.results.queries.filter(data=data)["level"].min())  # type: ignore[arg-type]
 
     @property
     def confidence(self) -> float:
@@ -107,7 +106,7 @@ class View:
 
     def tabled_levels(self, data: str) -> list[float]:
         """The levels that have a table of their own: the least of an axis, or each of a few kinds of data."""
-        levels = self.results.queries.filter(pl.col("data") == data)["level"].unique().sort().to_list()
+        levels = self.results.queries.filter(data=data)["level"].unique().sort().to_list()
         return levels[:1] if self.by_level else levels
 
     def level_name(self, level: float) -> str:
@@ -118,7 +117,7 @@ class View:
 
     def evaluation(self, data: str, level: float, method: str, only: set[str] | None = None) -> Evaluation:
         """The values of one method by query (of some of them), a mean where several trials tested a query."""
-        rows = self.per_query.filter(pl.col("data") == data, pl.col("level") == level, pl.col("method") == method)
+        rows = self.per_query.filter(data=data, level=level, method=method)
         rows = (rows if only is None else rows.filter(pl.col("query").is_in(only))).sort("query")
         values = {m: rows[m].cast(pl.Float64).fill_null(math.nan).to_numpy() for m in self.query_metrics}
         return Evaluation(values, rows["query"].to_numpy(), rows["weight"].to_numpy(), level=self.confidence)
@@ -132,9 +131,7 @@ class View:
 
     def values(self, data: str, method: str, metric: str | None = None) -> pl.DataFrame:
         """Query, documents, relevant and value of a method at the least level; queries that are skipped left out."""
-        rows = self.per_query.filter(
-            pl.col("data") == data, pl.col("level") == self.base(data), pl.col("method") == method
-        )
+        rows = self.per_query.filter(data=data, level=self.base(data), method=method)
         return rows.select("query", "documents", "relevant", value=pl.col(metric or self.main)).drop_nulls()
 
     def paired(self, data: str, method: str, against: str, metric: str | None = None) -> pl.DataFrame:
@@ -148,11 +145,11 @@ class View:
 
         That of a difference is the interval of a verdict, which allows for trials that share data.
         """
-        rows = self.by_trial.filter(pl.col("data") == data, pl.col("level") == level)
+        rows = self.by_trial.filter(data=data, level=level)
         trials = rows.filter(pl.col("method").is_in([method, against or method]))
         wide = trials.pivot("method", index="trial", values=metric).drop_nulls()
         if wide.height < 2:
-            wide = self.results.queries.filter(pl.col("data") == data, pl.col("level") == level)
+            wide = self.results.queries.filter(data=data, level=level)
             wide = wide.filter(pl.col("method").is_in([method, against or method]))
             wide = wide.pivot("method", index=["query", "weight"], values=metric, aggregate_function="mean")
             wide = wide.drop_nulls()
@@ -193,7 +190,7 @@ class View:
 
     def bands(self, data: str) -> str:
         """Return the legend of bands around means: intervals over trials, over queries for a single trial, or none."""
-        n = self.by_trial.filter(pl.col("data") == data)["trial"].n_unique()
+        n = self.by_trial.filter(data=data)["trial"].n_unique()
         if 1 < n < FEWEST:
             return f"{n} trials are too few for bands."
         return f"Bands are {self.percent} intervals over {f'{n} trials' if n > 1 else 'queries'}."

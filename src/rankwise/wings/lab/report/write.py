@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise import check
-from rankwise.base.files import check_writable_folder, replacing
+from rankwise.base.files import check_writable_folder
 from rankwise.model_selection import Tuning, draw_search, search_size
 from rankwise.wings.lab.bounding import figure as orderings
 from rankwise.wings.lab.experiments.comparisons import comparison
 from rankwise.wings.lab.experiments.running.store import slug
 from rankwise.wings.lab.experiments.summary import claimed
-from rankwise.wings.lab.report import cutoffs, html, leaderboard, levels, per_query_figures, result_tables, training
+from rankwise.wings.lab.report import html, leaderboard, mean_figures, per_query_figures, result_tables, training
 from rankwise.wings.lab.report.blocks import Plot, Tabled
 from rankwise.wings.lab.report.explorer import packed
-from rankwise.wings.lab.report.provenance import provenance_section
-from rankwise.wings.lab.report.summary import agreement, headline, summary
+from rankwise.wings.lab.report.summary import agreement, headline, provenance_section, summary
 from rankwise.wings.lab.report.view import View
 
 if TYPE_CHECKING:
@@ -81,16 +80,15 @@ def write_report(
     written.append(("made", "How it was made", provenance_section(view, files)))
     spec = results.spec
     titles = [str(spec[name]) for name in ("paper", "title") if spec.get(name) and comparisons]
-    page = html.page(
+    return html.write_page(
+        folder / PAGE,
         title=headline(view, comparisons),
         kicker=" · ".join(titles) or "A comparison of rankers",
         claim=(claimed(spec), str(spec["claim"])) if spec.get("claim") else ("", str(spec.get("introduction") or "")),
         sections=written,
         packed=data,
+        force=force,
     )
-    with replacing(folder / PAGE, force=force) as new:
-        new.write_text(page, encoding="utf-8")
-    return folder / PAGE
 
 
 _EXPLORER = (
@@ -109,14 +107,14 @@ def _sections(
         parts = (result_tables.comparison_parts(view, *place, comparison(view.results, *place)) for place in places)
         yield "tables", "Comparison", itertools.chain.from_iterable(parts)
         yield "paper", "What the paper says", result_tables.agreement(view)
-        yield "noise", "Level by level", [*levels.noise_curves(view), *result_tables.level_tables(view)]
+        yield "noise", "Level by level", [*mean_figures.noise_curves(view), *result_tables.level_tables(view)]
     if view.results.curves.height:
         curves = [*training.both_parts(view), *training.learning_curves(view), *training.bounds(view)]
         yield "training", "Training", curves
     if view.results.queries.height:
         plots = [
             *per_query_figures.differences(view, comparisons),
-            *cutoffs.by_cutoff(view),
+            *mean_figures.by_cutoff(view),
             *per_query_figures.distributions(view),
         ]
         yield "queries", "Query by query", [*plots, *per_query_figures.scatters(view), *per_query_figures.gains(view)]

@@ -64,7 +64,7 @@ class FactorizationRanker(RecommenderMixin, TorchRanker):
     {1}
     """
 
-    name = "factorization"
+    name, extra = "factorization", "recommend"
     debias = False
     model_kind = TrainedFactors
     model_: TrainedFactors

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rankwise import RankingDataset
 from rankwise.wings.lab.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, QUERIES
-from rankwise.wings.lab.experiments.spec_types import CURVES as KINDS
+from rankwise.wings.lab.experiments.spec import CURVES as KINDS
 
 if TYPE_CHECKING:
     from rankwise import Ranker

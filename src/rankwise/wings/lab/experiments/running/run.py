@@ -1,8 +1,8 @@
 """Run an experiment: plan its trials, compute those that are missing, keep each as it ends."""
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated
@@ -19,10 +19,9 @@ from rankwise.language import Workspace, registry
 from rankwise.rankers import installed
 from rankwise.statistics import weighted_mean
 from rankwise.wings.lab.experiments.results import DESCRIPTION, PAGE, Results
-from rankwise.wings.lab.experiments.running import provenance
-from rankwise.wings.lab.experiments.running.eta import Clock
+from rankwise.wings.lab.experiments.running.progress import Clock, Progress, Report
 from rankwise.wings.lab.experiments.running.store import TRIALS, Outcome, Store
-from rankwise.wings.lab.experiments.running.trials import TrialCell, cells_of, compute
+from rankwise.wings.lab.experiments.running.trials import TrialCell, cells_of, compute, date, machine
 from rankwise.wings.lab.experiments.schema import KEY
 from rankwise.wings.lab.experiments.spec import Spec
 
@@ -30,26 +29,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     import polars as pl
-
-
-@dataclass(kw_only=True, eq=False)
-class Progress:
-    """How far a run is; reported after every trial."""
-
-    total: int
-    """Trials times methods, levels and data sets."""
-    kept: int
-    """Those that were there before."""
-    done: int
-    """Those that are there now."""
-    seconds_left: float | None
-    """At most, as far as can be told; None: not known yet."""
-    means: dict[tuple[str, float, str], list[float]] = field(default_factory=dict)
-    """(data, level, method) -> the deciding metric's mean of each trial that is there."""
-    failed: list[str] = field(default_factory=list)
-
-
-Report = Callable[[Progress], None]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -220,8 +199,8 @@ def _description(work: ExperimentRun, command: str) -> Json:
     facts = {
         "rankwise": __version__,
         "command": command,
-        "machine": provenance.machine(),
-        "date": provenance.date(),
+        "machine": machine(),
+        "date": date(),
     }
     spec = work.spec.plain()
     spec |= {"data": [check.shown(text) for text in work.spec.data]}  # of URLs, no secrets

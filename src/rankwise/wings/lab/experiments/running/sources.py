@@ -48,11 +48,9 @@ class Source:
         >>> [Source(text).name for text in ("MQ2008", "synthetic(n_queries=9)", "a/rows.txt.gz", "web=a/rows.txt")]
         ['mq2008', 'synthetic', 'rows', 'web']
         """
-        name, named, _ = self._named()
-        if named:
-            return name
-        entry = self._entry()
-        return entry.name if entry else Path(check.address(name)).name.partition("(")[0].partition(".")[0]
+        name, text = self._named_text
+        entry = None if name else self._entry()
+        return name or (entry.name if entry else Path(check.address(text)).name.partition("(")[0].partition(".")[0])
 
     @property
     def n_folds(self) -> int:
@@ -94,20 +92,22 @@ class Source:
     def read(self) -> RankingDataset:
         """Read or make the data."""
         self._only_documents()
-        with check.naming(self._text()):
-            if self._is_set():
-                train, valid, test = self._load(1)
-                return self._some(concatenate([part for part in (train, valid, test) if part is not None]))
-            return self._some(self._plain())
+        _, text = self._named_text
+        with check.naming(text):
+            if self._entry() is not None:
+                data = concatenate([part for part in self._load(1) if part is not None])
+            elif self._generator():
+                data = grammar.parse(text, _SYNTHETIC, "data set")
+            else:
+                data = read_data(text, **dict(self.columns))
+            return self._some(data)
 
     def parts(self, fold: int, *, seed: int = 0) -> tuple[RankingDataset, RankingDataset, RankingDataset]:
         """The official parts, of one fold where there are folds; made ones, by the seed, where there are none."""
         self._only_documents()
-        if not self._is_set():
-            if fold == 0:
-                train, valid, test = split(self.whole(), seed=seed)
-            else:
-                train, valid, test = list(made_folds(self.whole(), seed=seed))[fold - 1]
+        if self._entry() is None:
+            whole = self.whole()
+            train, valid, test = list(made_folds(whole, seed=seed))[fold - 1] if fold else split(whole, seed=seed)
             return train, valid, test
         train, held_out, test = self._load(max(fold, 1))
         if held_out is None:
@@ -120,38 +120,25 @@ class Source:
             hint = "choose the protocol that is made for ratings: protocol = 'ratings'"
             raise check.error("ratings of items are no documents with features", got=self.text, hint=hint)
 
-    def _named(self) -> tuple[str, str, str]:
-        """(name, "=", text), or (text, "", "") where there is no name before it."""
+    @property
+    def _named_text(self) -> tuple[str, str]:
+        """The name that stands before the text, empty without one, and the text."""
         name, equals, rest = self.text.partition("=")
-        is_named = equals and "(" not in name and "://" not in name
-        return (name.strip(), "=", rest.strip()) if is_named else (self.text, "", "")
-
-    def _text(self) -> str:
-        name, named, text = self._named()
-        return text if named else name
+        named = equals and "(" not in name and "://" not in name
+        return (name.strip(), rest.strip()) if named else ("", self.text)
 
     def _generator(self) -> str:
         """The generator of synthetic data; empty for data that are read."""
-        word = self._text().partition("(")[0].strip()
+        word = self._named_text[1].partition("(")[0].strip()
         return word if word in _SYNTHETIC else ""
-
-    def _is_set(self) -> bool:
-        return self._entry() is not None
 
     def _entry(self) -> "CatalogEntry | None":
         """What is known of a set of the catalog, or of the user's own; None for a plain file and synthetic data."""
-        return None if self._generator() else entry_of(self._text())
+        return None if self._generator() else entry_of(self._named_text[1])
 
     def _load(self, fold: int) -> Parts:
-        entry = self._entry()
-        loaded: Parts = load_dataset(self._text(), fold if entry is not None and entry.folds else None, self.folder)
+        loaded: Parts = load_dataset(self._named_text[1], fold if self.n_folds else None, self.folder)
         return loaded
-
-    def _plain(self) -> RankingDataset:
-        if self._generator():
-            data: RankingDataset = grammar.parse(self._text(), _SYNTHETIC, "data set")
-            return data
-        return read_data(self._text(), **dict(self.columns))
 
     def _some(self, data: RankingDataset, share: float | None = None) -> RankingDataset:
         """At most so many queries, the same ones whatever their order."""
@@ -172,12 +159,12 @@ def _whole(source: Source) -> RankingDataset:
 
 @lru_cache(maxsize=1)
 def _ratings(source: Source) -> Interactions:
-    text = source._text()
+    _, text = source._named_text
     every: Interactions
     with check.naming(text):
         if source._generator():
             every = grammar.parse(text, _SYNTHETIC, "data set")
-        elif source._is_set():
+        elif source._entry() is not None:
             every = load_dataset(text, folder=source.folder)  # type: ignore[assignment]  # of these names it gives ratings
         else:
             every = Interactions.read(text)

@@ -3,25 +3,27 @@
 A trial splits the data, trains a method and measures it, in this process, in another, or on a cluster.
 """
 
+import os
 import platform
 import time
 import warnings
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise import RankingDataset, check, evaluate, use_threads
+from rankwise import RankingDataset, __version__, check, evaluate, use_threads
 from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.metrics import metric
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives import NoKernelWarning
 from rankwise.quality import leakage
-from rankwise.rankers import USUAL, is_ours
+from rankwise.rankers import RANKERS, USUAL, is_ours, ranker_class
 from rankwise.rankers.training import EvalSet, NothingLearnedError, Validation, interruption_unannounced
 from rankwise.wings.lab.bounding.guarantees import guarantees
-from rankwise.wings.lab.experiments.running import frames, provenance
+from rankwise.wings.lab.experiments.running import frames
 from rankwise.wings.lab.experiments.running.protocols import (
     PROTOCOLS,
     TREATMENTS,
@@ -129,9 +131,9 @@ def compute(cell: TrialCell) -> Outcome:
             "threads": cell.threads,
             "best_round": int(ranker.best_round_),
             "stopped": ranker.stopped_,
-            "date": provenance.date(),
+            "date": date(),
             "feature_names": None if test.feature_names is None else list(test.feature_names),
-            "versions": provenance.versions(*dict.fromkeys(one.name for one in spec.parsed()[cell.method].singles())),
+            "versions": versions(*dict.fromkeys(one.name for one in spec.parsed()[cell.method].singles())),
             "machine": f"{platform.system()} {platform.machine()}, {platform.python_implementation()}",
         }
         rows = frames.queries(key, test, columns, relevant_label(spec, cell.level))
@@ -234,3 +236,26 @@ def _best_bounds(scores: Array, data: RankingDataset) -> dict[str, float]:
     for one in guarantees(scores, data.labels, data.offsets):
         best[one.metric] = max(one.mean, best.get(one.metric, 0.0))
     return best
+
+
+def date() -> str:
+    """Return the current time with its time zone."""
+    return time.strftime("%Y-%m-%d %H:%M:%S%z")
+
+
+def machine() -> str:
+    """Describe this machine."""
+    return f"{platform.platform()}, {os.cpu_count()} cores"
+
+
+def versions(*rankers: str) -> dict[str, str]:
+    """Return the versions of rankwise, Python, NumPy and the libraries of rankers."""
+    installed = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    for ranker in (name for name in rankers if name in RANKERS):  # others are the user's, and no packages
+        for name in ranker_class(ranker).packages:
+            try:
+                installed[name.removesuffix("-cpu")] = metadata.version(name)
+                break
+            except metadata.PackageNotFoundError:
+                continue
+    return installed

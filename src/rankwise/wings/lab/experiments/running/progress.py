@@ -1,26 +1,58 @@
-"""How long will it take? From trials that are there, or from a few rounds of each method."""
+"""How far an experiment is and how long it will take: from trials that are there, or from a few rounds of each method.
+
+On a terminal a bar and the means so far are shown, elsewhere a line now and then.
+"""
 
 import contextlib
 import functools
 import statistics
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankwise import check
 from rankwise.base.arrays import Keywords
+from rankwise.base.tables import duration
 from rankwise.quality import leakage
 from rankwise.rankers import ranker_class
 from rankwise.wings.lab.experiments.running.trials import parts_of
 
 if TYPE_CHECKING:
+    from rich.console import Console, Group
+
     from rankwise.rankers import RankerExpression
+    from rankwise.wings.lab.experiments.running.run import ExperimentRun
     from rankwise.wings.lab.experiments.running.store import Store
     from rankwise.wings.lab.experiments.running.trials import TrialCell
+    from rankwise.wings.lab.experiments.spec import Spec
 
 _FEW, _MORE = 2, 5  # rounds of the two probes; their difference is free of what a first call costs
 _ROUNDS = ("rounds", "epochs")
 _ENOUGH = 30.0  # seconds of probing, after which what is known has to do for the rest
 
 Kind = tuple[str, float, str]
+
+
+@dataclass(kw_only=True, eq=False)
+class Progress:
+    """How far a run is; reported after every trial."""
+
+    total: int
+    """Trials times methods, levels and data sets."""
+    kept: int
+    """Those that were there before."""
+    done: int
+    """Those that are there now."""
+    seconds_left: float | None
+    """At most, as far as can be told; None: not known yet."""
+    means: dict[tuple[str, float, str], list[float]] = field(default_factory=dict)
+    """(data, level, method) -> the deciding metric's mean of each trial that is there."""
+    failed: list[str] = field(default_factory=list)
+
+
+Report = Callable[[Progress], None]
 
 
 class Clock:
@@ -107,3 +139,80 @@ def _limited(rounds: int, single: "RankerExpression") -> Keywords:
 
 def _kind(cell: "TrialCell") -> Kind:
     return cell.source.name, cell.level, cell.method
+
+
+_ROWS = 16  # of means at once
+_EVERY = 20.0  # seconds between lines where there is no terminal
+
+
+def forecast(work: "ExperimentRun") -> str:
+    """Return how much work is left, in words."""
+    progress = work.progress
+    left = progress.seconds_left
+    unknown = "the first trainings will tell how long" if work.workers else "nobody knows how long on that cluster"
+    time = unknown if left is None else f"at most {duration(left)} left"
+    return f"{progress.total} trainings, {progress.kept} of them there already: {time}."
+
+
+@contextlib.contextmanager
+def watching(
+    spec: "Spec", folder: Path, terminal: "Console", note: Callable[[str], None], *, enabled: bool | None
+) -> Iterator[Report]:
+    """Return the function that a run calls after every trial; an interruption prints what is kept, and is raised again.
+
+    By default a bar is shown on a terminal and a line now and then elsewhere; ``enabled=False`` shows nothing.
+    """
+    from rich.live import Live
+
+    seen: list[Progress] = []
+    last = time.monotonic()
+    shown = enabled is not False
+    live = Live(console=terminal, refresh_per_second=4, transient=True) if shown and terminal.is_terminal else None
+
+    def report(progress: Progress) -> None:
+        nonlocal last
+        if shown and (not seen or (live is None and time.monotonic() - last > _EVERY)):
+            note(_sentence(progress))
+            last = time.monotonic()
+        seen[:] = [progress]
+        if live is not None:
+            live.update(_picture(spec, progress))
+
+    try:
+        with live or contextlib.nullcontext():
+            yield report
+    except KeyboardInterrupt:
+        if seen:
+            note(f"{seen[0].done} of {seen[0].total} trainings are kept in {folder}: the same command resumes.")
+        raise
+
+
+def _sentence(progress: Progress) -> str:
+    left = progress.seconds_left
+    more = (
+        "" if left is None else f", at most {duration(left)} left" if progress.done < progress.total else ", all there"
+    )
+    return f"{progress.done} of {progress.total} trainings done{more}"
+
+
+def _picture(spec: "Spec", progress: Progress) -> "Group":
+    """A bar, and the means so far with their intervals."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from rankwise.base import tables
+    from rankwise.statistics import bounds_of, significance
+
+    grid = Grid(box=None, pad_edge=False, header_style="dim")
+    for name in ("data", "level", "method", f"{spec.decide}, {100 * (1 - spec.alpha):g}% interval", "trials"):
+        grid.add_column(name, justify="left" if name in ("data", "method") else "right")
+    for (data, level, method), values in list(progress.means.items())[-_ROWS:]:
+        text = tables.number(sum(values) / len(values))
+        if len(values) >= significance.FEWEST:
+            ends = significance.interval_of_mean(values, bounds=bounds_of(str(spec.decide)), level=1.0 - spec.alpha)
+            text += " " + tables.interval(*ends)
+        grid.add_row(*(Text(check.printable(one)) for one in (data, f"{level:g}", method, text, str(len(values)))))
+    bar = ProgressBar(total=progress.total, completed=progress.done, width=40)
+    return Group(bar, Text(_sentence(progress), style="bold"), grid)

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import minimize, root
+from scipy.optimize import root
 from scipy.special import expit, logit, xlog1py, xlogy
 
 from rankwise import RankingDataset, Stream, check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Keywords
-from rankwise.wings.clicks import regression
+from rankwise.wings.clicks import em, regression
 from rankwise.wings.clicks.logs.log import Log
-from rankwise.wings.clicks.positions.allpairs import LBFGS, PositionCounts, groups_of, poisson_counts, sums_by
+from rankwise.wings.clicks.positions.allpairs import PositionCounts, groups_of, poisson_counts, sums_by
 
 _AGREEMENT = 0.02  # between curves that are the same, on the log scale
 _WIDEST = 0.5  # standard error of a logarithm that still says something
@@ -32,6 +32,7 @@ _CHANGE = 0.002  # of curves by a pass, on the log scale, that is the last one
 _REFITS = 20  # samples of queries at most: each is a training
 _SMALLEST = 1e-9  # of the rates of clicks and of missing ones
 _LONGEST = 0.5  # step of a logarithm
+_STEPS, _LAST_STEP = 20_000, 1e-11  # of EM, and of its curve
 _FARTHEST = 50.0  # of a logarithm from 0
 
 
@@ -50,25 +51,16 @@ class Curves:
 def by_document(log: Log) -> Curves:
     """Return curves without trust, with one relevance per document."""
     counts = PositionCounts.of(log, log.pairs)
-    clicks = counts.by_unit(counts.clicks)
-    scale = 1.0 / max(float(counts.clicks.sum()), 1.0)
-
-    def expected(logs: Array) -> tuple[Array, Array]:
-        exposure = counts.shown * np.exp(logs)[counts.positions]
-        total = counts.by_unit(exposure)
-        return clicks * exposure / total, total
-
-    def loss(free: Array) -> tuple[float, Array]:
-        logs = np.append(0.0, free)
-        mean, total = expected(logs)
-        gradient = counts.by_position(mean - counts.clicks)
-        return float(scale * (counts.clicks @ (np.log(total) - logs[counts.positions]))), scale * gradient[1:]
-
     if counts.n_positions == 1:
         return Curves(*np.zeros((4, 1)))
-    solution = minimize(loss, np.zeros(counts.n_positions - 1), jac=True, method="L-BFGS-B", options=LBFGS)
-    logs = np.append(0.0, solution.x)
-    mean, _ = expected(logs)
+    clicks = counts.by_unit(counts.clicks)
+    moved = (np.bincount(counts.units) > 1)[counts.units]  # others say nothing of positions
+    cells = em.Cells(counts.units, counts.positions, counts.shown, counts.clicks).where(moved)
+    size = counts.queries.size, counts.n_positions
+    examination, *_ = em.fit(cells, size, rare=True, iterations=_STEPS, tolerance=_LAST_STEP)
+    logs = np.log(examination)
+    exposure = counts.shown * np.exp(logs)[counts.positions]
+    mean = clicks * exposure / counts.by_unit(exposure)
     share = sparse.csr_array((mean / np.sqrt(np.maximum(clicks, 1e-300)), (counts.units, counts.positions)))
     information = np.diag(counts.by_position(mean)) - (share.T @ share).toarray()
     errors, freedom = _jackknife(information[1:, 1:], counts.by_query(counts.clicks - mean)[:, 1:])
