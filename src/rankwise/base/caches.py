@@ -72,6 +72,11 @@ def warn_no_cache(why: str) -> None:
         check.warn(what, hint=hint, stacklevel=2)
 
 
+def is_kept() -> bool:
+    """Whether nothing has shown so far that files cannot be kept."""
+    return not _warned
+
+
 @contextlib.contextmanager
 def file_lock(*paths: Path) -> Iterator[None]:
     """Lock between threads and processes, so that one does the work and the others find it done.
