@@ -117,8 +117,8 @@ def main() -> None:
     print()
     first = best["synthetic", "first, one process"]
     parts = sorted(first["modules"].items(), key=lambda part: -part[1])
-    rows = tuple((module, str(first["kernels"][module]), f"{seconds:.2f}") for module, seconds in parts)
-    print(Table(header=("kernels of", "number", "CPU s"), rows=rows, align="lrr").text())
+    kernels = tuple((module, str(first["kernels"][module]), f"{seconds:.2f}") for module, seconds in parts)
+    print(Table(header=("kernels of", "number", "CPU s"), rows=kernels, align="lrr").text())
     print()
     times = {name: min(imported(name) for _ in range(5 * given.rounds)) for name in ("numpy", "rankwise")}
     ratio = times["rankwise"] / times["numpy"]

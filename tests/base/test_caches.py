@@ -241,8 +241,8 @@ def test_a_copy_of_the_package_elsewhere_compiles_nothing(tmp_path: Path):
     shutil.copytree(SOURCE, place / "rankwise", ignore=ignored, copy_function=shutil.copyfile)
     for path in (place / "rankwise/metrics").glob("*.py"):
         path.write_text("# A new line.\n" + path.read_text())
-    path = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
-    where, _, *found = result(PYTHONPATH=path)
+    paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+    where, _, *found = result(PYTHONPATH=paths)
     assert where.startswith(str(place))
     assert found == ["1"]
 

@@ -145,7 +145,7 @@ class _KernelCache(NullCache):
                 raise ValueError(f"{self._name} refers to an address")
             path.parent.mkdir(parents=True, exist_ok=True)
             with ahead.released(path), replacing(path, force=True) as new:
-                new.write_bytes(dumps(data._reduce()))
+                new.write_bytes(dumps(data._reduce()))  # type: ignore[no-untyped-call]
             versions = sorted(path.parent.parent.iterdir(), key=lambda folder: folder.stat().st_mtime)
             for old in versions[:-_VERSIONS]:
                 shutil.rmtree(old, ignore_errors=True)
