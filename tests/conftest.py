@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 import rankwise as rw
+from rankwise.base import compiling
 
 # What would change the data, the threads, or the colours and the width of what commands print. Typer looks for some of
 # these when it is imported, which is before any fixture.
@@ -68,6 +69,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def own_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RANKWISE_CACHE", raising=False)
+        patch.setenv("RANKWISE_COMPILE_AHEAD", "0")
+        if compiling._folder is not None:  # for other processes too, whatever their home
+            patch.setenv("NUMBA_CACHE_DIR", str(compiling._folder.parent))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 

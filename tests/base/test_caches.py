@@ -76,24 +76,24 @@ def test_a_scratch_folder_is_removed_with_its_process():
 
 # --- a place for kernels ---------------------------------------------------------------------------------------------
 
-SOURCE = Path(compiling.__file__).parent
+SOURCE = Path(rw.__file__).parent
 
 
 @pytest.mark.parametrize(
     ("writable", "environment", "place", "warns"),
     [
-        (["/home/me"], {}, None, False),  # the user's cache is Numba's own choice
-        ([SOURCE], {}, None, False),  # and so is the folder of the source
-        (["/kernels"], {"NUMBA_CACHE_DIR": "/kernels"}, None, False),
+        (["/"], {}, "/home/me/.cache/rankwise/numba", False),
+        ([SOURCE], {}, f"{SOURCE}/__pycache__", False),  # the source's own folder is the last
+        (["/kernels", "/home/me"], {"NUMBA_CACHE_DIR": "/kernels"}, "/kernels", False),
+        (["/home/me"], {"NUMBA_CACHE_DIR": "/kernels"}, "/home/me/.cache/rankwise/numba", False),
         ([], {"NUMBA_CACHE_DIR": "/kernels"}, "/scratch/numba", True),
-        (["/chosen"], {"RANKWISE_CACHE": "/chosen"}, "/chosen/numba", False),
+        (["/chosen", "/home/me"], {"RANKWISE_CACHE": "/chosen"}, "/chosen/numba", False),
         ([], {"RANKWISE_CACHE": "/chosen"}, "/scratch/numba", True),
-        ([SOURCE / "data"], {}, "/scratch/numba", True),  # one folder is not enough
-        (["/"], {"HOME": None}, None, False),
+        (["/"], {"HOME": None}, f"{SOURCE}/__pycache__", False),
     ],
 )
-def test_numba_gets_a_folder_only_if_it_has_none(
-    writable: list[Any], environment: dict[str, Any], place: str | None, warns: bool, monkeypatch: pytest.MonkeyPatch
+def test_the_folder_for_kernels(
+    writable: list[Any], environment: dict[str, Any], place: str, warns: bool, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("NUMBA_CACHE_DIR", "RANKWISE_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -108,7 +108,7 @@ def test_numba_gets_a_folder_only_if_it_has_none(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for _ in range(2):
-            assert caches.kernel_folder() == (Path(place) if place else None)
+            assert caches.kernel_folder() == Path(place) / "rankwise"
     assert len(said) == warns
 
 
@@ -130,7 +130,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give a way to import a module with one kernel again and again, as new processes would."""
     path = tmp_path / "doubling.py"
     path.write_text("from rankwise.base.compiling import kernel\n\n\n@kernel\ndef double(x):\n    return 2.0 * x\n")
-    monkeypatch.setattr("numba.config.CACHE_DIR", "")
+    monkeypatch.setattr(compiling, "_folder", tmp_path / "kernels")
 
     def load() -> Any:
         spec = importlib.util.spec_from_file_location("doubling", path)
@@ -165,13 +165,12 @@ def folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, empty, garbage, Path.unlink, folder])
-@pytest.mark.parametrize("ending", ["nbi", "nbc"])
-def test_a_damaged_kernel_is_compiled_again(module: Any, ending: str, damage: Any, tmp_path: Path):
+def test_a_damaged_kernel_is_compiled_again(module: Any, damage: Any, tmp_path: Path):
     assert module().double(1.5) == 3.0
     again = module().double
     assert again(1.5) == 3.0
     assert hits(again) == 1
-    (kept,) = (tmp_path / "__pycache__").glob(f"*.{ending}")
+    (kept,) = (tmp_path / "kernels").glob("*/*/*.nbc")
     damage(kept)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if damage is folder else "error")
@@ -186,7 +185,7 @@ def test_a_full_disk_only_costs_time(module: Any, monkeypatch: pytest.MonkeyPatc
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.warns(
         UserWarning, match=r"works without a cache, and slower: compiled kernels cannot be saved .*No space"
     ) as said:
@@ -195,13 +194,57 @@ def test_a_full_disk_only_costs_time(module: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_kernel_without_a_cache_folder(module: Any, monkeypatch: pytest.MonkeyPatch):
-    def nowhere(*_: Any) -> None:
-        raise RuntimeError("cannot cache function 'double': no locator available for file 'doubling.py'")
+    def nowhere() -> None:
+        raise FileNotFoundError("no temporary folder")
 
-    monkeypatch.setattr("numba.core.caching.CompileResultCacheImpl.__init__", nowhere)
-    with pytest.warns(UserWarning, match="works without a cache, and slower: kernels are compiled in every process"):
-        double = module().double
-    assert double(1.5) == 3.0
+    monkeypatch.setattr(caches, "_writable", lambda _: False)
+    monkeypatch.setattr(caches, "scratch", nowhere)
+    with pytest.warns(UserWarning, match="kernels are compiled in every process"):
+        assert caches.kernel_folder() is None
+    monkeypatch.setattr(compiling, "_folder", None)
+    assert module().double(1.5) == 3.0
+
+
+def test_an_upgrade_that_changes_no_code_compiles_nothing(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The same code on another line, with another docstring, at another time and place; two versions beside it."""
+    source, text = tmp_path / "doubling.py", (tmp_path / "doubling.py").read_text()
+    assert module().double(1.5) == 3.0
+    source.write_text("# a comment\n" + text.replace("    return", '    """Describe it."""\n\n    return'))
+    moved = module().double
+    assert (moved(1.5), hits(moved)) == (3.0, 1)
+    versions = [text.replace("2.0 * x", f"{number}.0 * x") for number in range(2, 2 + compiling._VERSIONS)]
+    for again in (0, 1):
+        for number, version in enumerate(versions, 2):
+            source.write_text(version)
+            found = module().double
+            assert (found(1.5), hits(found)) == (1.5 * number, again or number == 2)
+    source.write_text(text.replace("2.0 * x", "99.0 * x"))
+    assert module().double(1.0) == 99.0
+    assert len(list((tmp_path / "kernels/doubling.double").iterdir())) == compiling._VERSIONS  # the oldest is gone
+    source.write_text(text.replace("@kernel", "@kernel(fastmath=frozenset({'contract'}))"))
+    optioned = module().double
+    assert (optioned(1.5), hits(optioned)) == (3.0, 0)
+
+
+def test_a_copy_of_the_package_elsewhere_compiles_nothing(tmp_path: Path):
+    """Slow: two processes. A kernel of many parts, in files with other times and lines."""
+    place, kernels = tmp_path / "site", tmp_path / "kernels"
+    code = "import rankwise as rw; from rankwise.metrics.dcg import weighted_sum as w; print(rw.__file__); "
+    code += "print(rw.metric('ndcg')([1.0, 0.0], [0, 1], [0, 2])[0], *w.stats.cache_hits.values())"
+
+    def result(**environment: str) -> list[str]:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(kernels), **environment}
+        return subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).split()
+
+    assert result()[2:] == []
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(SOURCE, place / "rankwise", ignore=ignored, copy_function=shutil.copyfile)
+    for path in (place / "rankwise/metrics").glob("*.py"):
+        path.write_text("# A new line.\n" + path.read_text())
+    paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+    where, _, *found = result(PYTHONPATH=paths)
+    assert where.startswith(str(place))
+    assert found == ["1"]
 
 
 # --- another user ----------------------------------------------------------------------------------------------------
@@ -296,7 +339,7 @@ def test_everything_works_where_nothing_can_be_written(bare: Path):
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert any((bare / "chosen").glob("*/train.txt-*/data.json"))
-    kept = sorted((bare / "chosen/numba").glob("*/*.nbi"))
+    kept = sorted((bare / "chosen/numba/rankwise").glob("*/*/*.nbc"))
     assert kept
 
     # One for kernels serves them, and copies of data are not kept.
@@ -304,7 +347,7 @@ def test_everything_works_where_nothing_can_be_written(bare: Path):
     assert done.returncode == 0, done.stderr
     assert "no copy of" in done.stderr
     assert done.stderr.count("Warning") == 1, done.stderr
-    assert sorted((bare / "chosen/numba").glob("*/*.nbi")) == kept
+    assert sorted((bare / "chosen/numba/rankwise").glob("*/*/*.nbc")) == kept
 
 
 def test_no_folder_is_created_for_a_missing_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import zstandard
 
 import rankwise as rw
 from rankwise.base import caches
+from rankwise.data.io.file_formats import zstandard
 from rankwise.data.io.letor import reader
 
 SEEN: list[Path] = []
@@ -45,7 +45,7 @@ def put(path: Path, text: str) -> Path:
     if path.suffix == ".gz":
         data = gzip.compress(data)
     elif path.suffix == ".zst":
-        data = zstandard.ZstdCompressor().compress(data)
+        data = zstandard().compress(data)
     path.write_bytes(data)
     return path
 

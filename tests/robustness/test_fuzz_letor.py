@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zstandard
 
 import rankwise as rw
+from rankwise.data.io.file_formats import zstandard
 from tests.robustness import fuzzing
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*document ids are left out:UserWarning")]
@@ -24,7 +24,7 @@ SPARSE = b"".join(b"%d qid:q%d %d:%d %d:0.25\n" % (row % 3, row // 4, 1 + row, r
 WORDS = (b"qid:", b"qid:1", b"#", b":", b"0:1 ", b"1:1 ", b"9999999:1 ", b"99999999999999999999:1 ", b"1 qid:3 1:2\n")
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard().compress], ids=["plain", "gzip", "zstd"])
 def test_damaged_letor_text(tmp_path, pack):
     samples = [pack(TEXT), pack(SPARSE)]
     fuzzing.holds(rw.read_letor, samples, tmp_path / "damaged.txt", words=WORDS, usual=800)

@@ -72,6 +72,11 @@ def warn_no_cache(why: str) -> None:
         check.warn(what, hint=hint, stacklevel=2)
 
 
+def is_kept() -> bool:
+    """Whether nothing has shown so far that files cannot be kept."""
+    return not _warned
+
+
 @contextlib.contextmanager
 def file_lock(*paths: Path) -> Iterator[None]:
     """Lock between threads and processes, so that one does the work and the others find it done.
@@ -100,25 +105,25 @@ def file_lock(*paths: Path) -> Iterator[None]:
 
 
 def kernel_folder() -> Path | None:
-    """Return the folder for Numba's cache; None where Numba finds one itself, or there is none.
+    """Return the folder for compiled kernels, which no upgrade removes; None where even a temporary one is missing.
 
-    Numba knows ``$NUMBA_CACHE_DIR``, the folder of the source and the user's cache folder. For a user without a home it
-    would create a folder called ``~``.
+    It is inside ``$NUMBA_CACHE_DIR``, else the library's cache folder, else beside the source.
     """
-    named, shared, ours = os.environ.get("NUMBA_CACHE_DIR"), _user_cache("numba"), folder()
-    if (named and _writable(Path(named))) or (shared and _writable(shared)):
-        return None
-    package = Path(__file__).parent
-    sources = [package, *(Path(at, name) for at, names, _ in os.walk(package) for name in names)]
-    if all(_writable(source / "__pycache__") for source in sources if source.name != "__pycache__"):
-        return None
-    if ours and _writable(ours):
-        return ours / "numba"
+    named, ours, package = os.environ.get("NUMBA_CACHE_DIR"), folder(), Path(__file__).parents[1]
+    for path in (named and Path(named), ours and ours / "numba", package / "__pycache__"):
+        if path and _writable(path):
+            return path / "rankwise"
     warn_no_cache(f"neither {package} nor a cache folder can be written, and kernels are compiled in every process")
     try:
-        return scratch() / "numba"
+        return scratch() / "numba" / "rankwise"
     except OSError:
         return None
+
+
+def has_user_cache(program: str) -> bool:
+    """Whether a program can cache files of this user. For one without a home, Numba would create a folder ``~``."""
+    path = _user_cache(program)
+    return path is not None and _writable(path)
 
 
 def _writable(path: Path) -> bool:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import zstandard
 from typer.testing import CliRunner
 
 import rankwise as rw
@@ -20,7 +19,7 @@ from rankwise.data.io import file_formats as files
 from tests.refusals import refusal, refuses
 
 TEXT = b"1 qid:a 1:0.5 #docid = A1\n0 qid:a 1:2 #docid = A2\n2 qid:b 1:9 #docid = B1\n0 qid:b 1:5 #docid = B2\n"
-PACKERS = {"plain": bytes, "gzip": gzip.compress, "zstd": zstandard.compress}
+PACKERS = {"plain": bytes, "gzip": gzip.compress, "zstd": files.zstandard().compress}
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def test_commands_take_pipes(pipe, tmp_path):
     lines = b"a Q0 A1 1 3.0 t\na Q0 A2 2 2.0 t\n"
     runs = tmp_path / "a.run", tmp_path / "b.run.zst"
     runs[0].write_bytes(lines)
-    runs[1].write_bytes(zstandard.compress(lines))
+    runs[1].write_bytes(files.zstandard().compress(lines))
     by_score = run("evaluate", data, scores, "-m", "rr", "--json")
     piped = f"scores={pipe(gzip.compress(scores.read_bytes()))}"
     assert run("evaluate", data, piped, "-m", "rr", "--json") == by_score
@@ -148,8 +147,24 @@ def test_a_folder_is_no_file(tmp_path):
         rw.read_letor(tmp_path)
 
 
+def test_frames_of_other_programs(tmp_path):
+    """Frames follow each other, say no size of their content, or are to be skipped."""
+    zstd = files.zstandard()
+    unsized = zstd.compress(TEXT, options={zstd.CompressionParameter.content_size_flag: 0})
+    skipped = b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"
+    path = tmp_path / "a.txt.zst"
+    for frames, copies in ((unsized, 1), (unsized * 3, 3), (zstd.compress(TEXT) + skipped + unsized, 2)):
+        path.write_bytes(frames)
+        assert files.read_bytes(path) == TEXT * copies
+    for end in (-1, -len(unsized) + 3):
+        path.write_bytes((unsized * 2)[:end])
+        refuses(lambda: files.read_bytes(path), what="cannot unpack a compressed file", where=str(path))
+    path.write_bytes(unsized + b"more")
+    refuses(lambda: files.read_bytes(path), what="cannot unpack a compressed file", where=str(path))
+
+
 def test_everything_is_read_at_once_too(tmp_path):
-    for name, packed in {"plain": TEXT, "gzip": gzip.compress(TEXT), "zstd": zstandard.compress(TEXT)}.items():
+    for name, packed in {"plain": TEXT, "gzip": gzip.compress(TEXT), "zstd": files.zstandard().compress(TEXT)}.items():
         path = tmp_path / name
         path.write_bytes(packed)
         assert files.read_bytes(path) == TEXT

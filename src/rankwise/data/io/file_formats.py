@@ -85,9 +85,8 @@ def open_bytes(path: str | Path) -> Iterator[tuple[io.BufferedIOBase, IO[bytes]]
         if magic.startswith(_GZIP):
             plain, failures = gzip.GzipFile(fileobj=raw, mode="rb"), (EOFError, gzip.BadGzipFile, zlib.error)
         elif magic.startswith(_ZSTANDARD):
-            import zstandard
-
-            plain, failures = io.BufferedReader(_Pieces(_unpacked(raw))), (EOFError, zstandard.ZstdError)
+            zstd = zstandard()
+            plain, failures = io.BufferedReader(zstd.ZstdFile(raw), 1 << 17), (EOFError, zstd.ZstdError)
         try:
             yield plain, raw
         except failures as broken:
@@ -147,30 +146,13 @@ class _Pieces(io.RawIOBase):
         return count
 
 
-def _unpacked(raw: IO[bytes]) -> Iterator[bytes]:
-    """Unpack a stream of Zstandard frames; an incomplete last one is an error.
-
-    The reader of the library takes a truncated file for a whole one. The number of bytes unpacked at once depends on
-    the ratio of compression, so that the pieces stay small.
-    """
-    import zstandard
-
-    unpacker: Any = None
-    step = 512
-    while packed := raw.read(step):
-        while packed:
-            unpacker = unpacker or zstandard.ZstdDecompressor().decompressobj()
-            piece = unpacker.decompress(packed)
-            packed = unpacker.unused_data
-            if unpacker.eof:
-                unpacker = None
-            if len(piece) > 1 << 20:
-                step = max(64, step // 2)
-            elif len(piece) < 1 << 18:
-                step = min(1 << 16, step * 2)
-            yield piece
-    if unpacker is not None:
-        raise EOFError("the file ends in the middle of its data")
+def zstandard() -> Any:
+    """Return the module of Zstandard, which Python has since 3.14."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
 
 
 @contextlib.contextmanager
@@ -183,10 +165,10 @@ def create_bytes(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]
             with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
                 yield packed  # type: ignore[misc]
         elif suffix == ".zst":
-            import zstandard
-
+            zstd = zstandard()
             # The checksum tells damage from data; gzip always has one.
-            with zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(raw, closefd=False) as packed:
+            options = {zstd.CompressionParameter.compression_level: 3, zstd.CompressionParameter.checksum_flag: 1}
+            with zstd.ZstdFile(raw, "wb", options=options) as packed:
                 yield packed
         else:
             yield raw

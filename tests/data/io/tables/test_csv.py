@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import zstandard
 
 import rankwise as rw
+from rankwise.data.io.file_formats import zstandard
 from tests.refusals import refusal, refuses
 
 ROWS = "session,clicked,price,bm25,shop\na,1,10,7.5,north\na,0,12,,south\nb,2,9,3,north\n"
@@ -39,7 +39,7 @@ def test_columns_play_the_roles_that_are_named(rows: Path):
     ("name", "content"),
     [
         ("rows.csv.gz", gzip.compress(ROWS.encode(), mtime=0)),
-        ("rows.csv.zst", zstandard.ZstdCompressor().compress(ROWS.encode())),
+        ("rows.csv.zst", zstandard().compress(ROWS.encode())),
         ("rows.tsv", ROWS.replace(",", "\t").encode()),
         ("semicolons.csv", ROWS.replace(",", ";").encode()),
         ("windows.csv", b"\xef\xbb\xbf" + ROWS.replace("\n", "\r\n").encode()),

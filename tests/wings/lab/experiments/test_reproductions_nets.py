@@ -360,7 +360,7 @@ from rankwise.wings.lab.experiments.spec import find_spec
 spec = find_spec("2020-figure3-nets").quickly()
 spec = spec.changed({{"data": [{DOCUMENTS!r}], "trials": 1, "settings.epochs": 1}})
 engine.run(spec, {str(tmp_path / "r")!r}, jobs=1, estimate=False)
-heavy = ("lightgbm", "xgboost", "catboost", "optuna", "zstandard", "matplotlib", "pandas", "sklearn", "dask")
+heavy = ("lightgbm", "xgboost", "catboost", "optuna", "backports", "matplotlib", "pandas", "sklearn", "dask")
 print([name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
