@@ -294,7 +294,7 @@ class Pickled:
         return made, (cls,), state
 
 
-def made(cls: type) -> Any:
+def made(cls: Any) -> Any:
     return cls.__new__(cls)
 
 

@@ -11,7 +11,7 @@ from rankwise.base.arrays import Array, Column, Floats, Ids, Keywords
 from rankwise.base.threads import openmp
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Search, assign
-from rankwise.rankers import Batching, BatchPart, TorchRanker, fit_arguments, reject, table
+from rankwise.rankers import TorchRanker, fit_arguments, reject, table
 from rankwise.rankers.training import History, TrainingData, TrainingSettings, measures_of, objective_of
 from rankwise.rankers.training import parameters as training
 from rankwise.wings.recommend.base import RecommenderMixin, UnknownVector, by_ids
@@ -23,7 +23,7 @@ from rankwise.wings.recommend.model import Liked
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rankwise.rankers import NetLearner
+    from rankwise.rankers import BatchPart, NetLearner
 
 FULL_CATALOGUE: Final[Keywords] = {
     "objective": "weighted(softmax_ce, by=relevant, power=0.5)",
@@ -218,7 +218,7 @@ class FactorizationRanker(RecommenderMixin, TorchRanker):
 
         from rankwise.base.device import to_device
         from rankwise.models import MODEL, one_thread, usable_device
-        from rankwise.rankers import NetLearner
+        from rankwise.rankers import Batching, NetLearner
         from rankwise.wings.recommend.factorization.net import CatalogueLoss, FactorNet, factor_arrays, factor_weights
 
         openmp(one_thread)
@@ -239,7 +239,7 @@ class FactorizationRanker(RecommenderMixin, TorchRanker):
             items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
             return lambda: source.factors(*net.vectors()).score_lists(users, items, data.offsets, self.unknown)
 
-        def inputs(part: BatchPart) -> "tuple[torch.Tensor, ...]":
+        def inputs(part: "BatchPart") -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
             return tuple(to_device(number, device) for number in numbers[: 1 if source.catalogue else 3])
 
