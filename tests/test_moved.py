@@ -21,6 +21,7 @@ import pytest
 import rankwise as rw
 from rankwise import moved
 from rankwise.base import lazy
+from rankwise.models.forests.forest import ForestModel
 from tests.statistics.test_results import off_policy
 
 BEFORE = """
@@ -309,6 +310,47 @@ def test_results_that_were_pickled_before_keep_their_level():
     again.__setstate__(state)  # type: ignore[attr-defined]
     assert again.level == 0.9
     assert repr(pickle.loads(pickle.dumps(again))) == repr(comparison)  # noqa: S301
+
+
+class Pickled:
+    """What was an object of the class, with this state, in a pickle of an older version."""
+
+    def __init__(self, cls: type, state: dict[str, Any]) -> None:
+        self.old = cls, state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        cls, state = self.old
+        return made, (cls,), state
+
+
+def made(cls: Any) -> Any:
+    return cls.__new__(cls)
+
+
+def test_rankers_that_were_pickled_before_score_the_same():
+    data = rw.synthetic(n_queries=20, n_features=3, seed=1)
+    ranker = rw.LightGBMRanker("xendcg", rounds=2, threads=1).fit(data)
+    model = ranker.model_
+    of_trees = {"booster": model.booster, "content": model.content(), "n_trees": 2}
+    state = {"schema": model.schema, "forest": Pickled(type(model), of_trees), "kind": model.kind, "rounds": 2}
+    again = pickle.loads(pickle.dumps(Pickled(ForestModel, state)))  # noqa: S301
+    assert type(again) is type(model)
+    assert again.description() == model.description()
+    assert again.content() == model.content()
+    ranker.model_ = pickle.loads(pickle.dumps(again))  # noqa: S301
+    np.testing.assert_array_equal(ranker.predict(data), model.scores(data.features))
+
+
+@pytest.mark.parametrize("model", ["pbm", "dbn"])
+def test_click_models_that_were_pickled_before_are_the_same(model):
+    data = rw.synthetic(n_queries=20, n_docs=4, seed=1)
+    log = rw.clicks.simulate(data, rankers={str(n): data.features[:, n] for n in range(3)}, impressions=50, seed=1)
+    new = rw.clicks.click_model(log, model)
+    state = {"model": model} | vars(new)
+    again = pickle.loads(pickle.dumps(Pickled(rw.clicks.ClickModel, state)))  # noqa: S301
+    assert repr(again) == repr(new)
+    assert repr(pickle.loads(pickle.dumps(again))) == repr(new)  # noqa: S301
+    assert again.log_likelihood(log) == new.log_likelihood(log)
 
 
 def test_an_import_of_an_old_name_warns_once():

@@ -640,3 +640,18 @@ def test_movielens_on_the_full_catalogue():
     }
     assert min(found["ease"], found["als"], found["factors"]) > found["popular"] + 0.1
     assert found["factors"] > found["als"] - 0.02
+
+
+def test_other_recommenders_are_chosen_where_there_is_no_torch():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import rankwise as rw\n"
+        "rw.ranker('factorization')\n"
+        "data = rw.recommend.synthetic_ratings(30, 60, n_ratings=8.0)\n"
+        "print(rw.recommend.choose_recommender(data))\n"
+        "try: rw.recommend.FactorizationRanker().fit(data)\n"
+        "except rw.errors.MissingExtraError as missing: print(missing)\n"
+    )
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    assert "pip install 'rankwise[recommend]'" in outcome.stdout

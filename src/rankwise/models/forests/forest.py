@@ -3,7 +3,7 @@
 import importlib
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -23,6 +23,19 @@ class ForestModel(Model):
     """The name of the model file."""
     base_score: float = 0.0
     """The score of a model without trees."""
+
+    def __new__(cls, *_: Any) -> Self:
+        """Make an object; pickles of older versions make one of this class itself, for ``__setstate__``."""
+        return super().__new__(cast("type[Self]", _Pickled) if cls is ForestModel else cls)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was pickled, where older versions had the trees as an object in ``forest``."""
+        if "forest" in state:
+            trees = state["forest"]
+            self.__class__ = type(trees)
+            self.__init__(state["schema"], trees.booster, vars(trees)["content"], trees.n_trees)  # type: ignore[misc]
+        else:
+            vars(self).update(state)
 
     def __init__(self, schema: Schema, booster: Any, content: bytes, n_trees: int) -> None:
         self.schema, self.booster, self.n_trees, self.rounds = schema, booster, n_trees, n_trees
@@ -108,6 +121,13 @@ class ForestModel(Model):
         cls.verify(files[cls.file], schema.count)
         trees = check.integer("trees", description["trees"], least=1)
         return cls.read(files[cls.file], schema).cut(trees)
+
+
+class _Pickled(ForestModel):
+    """What a pickle of an older version is, until it has its trees."""
+
+
+_Pickled.__abstractmethods__ = frozenset()
 
 
 def summed(models: Sequence[Model], factors: Sequence[float]) -> ForestModel | None:

@@ -55,6 +55,14 @@ class ClickModel(Result):
     """By position: the probability to go on, DBN and SDBN for users who are not satisfied, DCM after a click."""
     notes: tuple[str, ...] = ()
 
+    def __setstate__(self, state: Keywords) -> None:
+        """Take what was pickled; older versions had one class, with the name of the model in ``model``."""
+        from rankwise.wings.clicks.models.click_models import MODELS
+
+        if "model" in state:
+            object.__setattr__(self, "__class__", MODELS[state["model"]])
+        vars(self).update({name: value for name, value in state.items() if name != "model"})
+
     @classmethod
     @abstractmethod
     def estimate(cls, log: Log, how: Estimation) -> Estimate:
