@@ -129,7 +129,8 @@ def test_damaged_truncated_and_foreign_models_say_so(saved, tmp_path, data):
         refuses(lambda: rw.load(saved), got="rankwise.json cannot be read")
     later = whole["rankwise.json"].replace(b'"format": 1', b'"format": 99')
     (saved / "rankwise.json").write_bytes(later)
-    with refusal(what="the model was written by a later rankwise (0.1.0)", got="format 99…", hint="update rankwise"):
+    what = f"the model was written by a later rankwise ({rw.__version__})"
+    with refusal(what=what, got="format 99…", hint="update rankwise"):
         rw.load(saved)
     restore()
     refuses(lambda: rw.load(saved / "model.txt"), what="not a model of rankwise", got="a single file")
