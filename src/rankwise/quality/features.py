@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.base.arrays import Array, Floats, row_blocks
-from rankwise.base.sparse import dense
+from rankwise.base.sparse import Matrix, dense
 from rankwise.base.tables import count
 from rankwise.data.dataset import RankingDataset
 from rankwise.quality import labels, leakage
@@ -146,12 +146,12 @@ def marks(data: RankingDataset, part: str) -> Iterator[DataFinding]:
         high = data.labels >= grade
         if not _MARKED <= high.sum() <= data.n_docs / 2:
             continue
-        for start in range(0, data.n_features, _BLOCK):
-            columns = np.arange(start, min(start + _BLOCK, data.n_features))
+        least = max(_MARKS, _MARKED / high.sum())
+        for columns in _blocks(data, least * high.sum()):
             for what, shares in _marked(dense(data.features[:, columns]), high, np.isin(columns, data.categorical)):
-                for column in columns[shares >= max(_MARKS, _MARKED / high.sum())]:
-                    best = max(found.get(column, (0.0, 0.0, "")), (float(shares[column - start]), float(grade), what))
-                    found[int(column)] = best
+                for place in np.flatnonzero(shares >= least):
+                    column, one = int(columns[place]), (float(shares[place]), float(grade), what)
+                    found[column] = max(found.get(column, (0.0, 0.0, "")), one)
     if found:
         worst = max(found, key=lambda column: found[column][0])
         share, grade, what = found[worst]
@@ -162,6 +162,16 @@ def marks(data: RankingDataset, part: str) -> Iterator[DataFinding]:
         yield DataFinding(
             "error" if share >= _MOSTLY else "warning", "mark of a label", sentence, part, len(found), hint
         )
+
+
+def _blocks(data: RankingDataset, least: float = 1.0) -> Iterator[NDArray[np.int64]]:
+    """Iterate over the columns, a block at a time; of a sparse matrix those that have ``least`` entries or more."""
+    columns = np.arange(data.n_features)
+    if data.is_sparse:
+        features: Matrix = data.features
+        columns = columns[np.bincount(features.indices, minlength=data.n_features) >= least]
+    for start in range(0, columns.size, _BLOCK):
+        yield columns[start : start + _BLOCK]
 
 
 def _marked(values: Floats, high: NDArray[np.bool_], categorical: NDArray[np.bool_]) -> Iterator[tuple[str, Array]]:
@@ -193,10 +203,10 @@ def missing_by_label(data: RankingDataset, part: str) -> Iterator[DataFinding]:
     low = data.labels == data.labels.min()
     if low.all() or min(low.sum(), (~low).sum()) < _MARKED:
         return
-    shares = np.empty((2, data.n_features))
-    for start in range(0, data.n_features, _BLOCK):
-        missing = np.isnan(dense(data.features[:, start : start + _BLOCK]))
-        shares[:, start : start + _BLOCK] = missing[low].mean(axis=0), missing[~low].mean(axis=0)
+    shares = np.zeros((2, data.n_features))
+    for columns in _blocks(data):
+        missing = np.isnan(dense(data.features[:, columns]))
+        shares[:, columns] = missing[low].mean(axis=0), missing[~low].mean(axis=0)
     gaps = np.abs(shares[0] - shares[1])
     columns = np.flatnonzero(gaps >= _MISSING)
     columns = columns[[_gap_within(data, column, low) >= _MISSING for column in columns.tolist()]]
