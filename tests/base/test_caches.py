@@ -131,6 +131,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     path = tmp_path / "doubling.py"
     path.write_text("from rankwise.base.compiling import kernel\n\n\n@kernel\ndef double(x):\n    return 2.0 * x\n")
     monkeypatch.setattr(compiling, "_folder", tmp_path / "kernels")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # byte code of the same second and size would be taken
 
     def load() -> Any:
         spec = importlib.util.spec_from_file_location("doubling", path)
