@@ -86,7 +86,7 @@ def clean(**changes: str) -> dict[str, str]:
 def interpreters() -> dict[str, str]:
     """Return the Pythons of this machine, by version, of those that the project names."""
     found: dict[str, str] = {}
-    places = [*os.environ.get("PATH", "").split(os.pathsep), *map(str, Path.home().glob(".pyenv/versions/*/bin"))]
+    places = [*map(str, Path.home().glob(".pyenv/versions/*/bin")), *os.environ.get("PATH", "").split(os.pathsep)]
     for version in PYTHONS:
         path = shutil.which(f"python{version}", path=os.pathsep.join(places))
         with contextlib.suppress(RuntimeError):
