@@ -204,7 +204,7 @@ def circumstances(rows: Sequence[Row], python: str, wheel: Path) -> None:
                     case _:
                         run(interpreter, job, row.what, cwd=cache, env=env)
                 row.outcome = "passed"
-            except NotRunError as wrong:
+            except (NotRunError, PermissionError) as wrong:  # the latter: a Python that others may not run
                 row.outcome, row.notes = "not run", [str(wrong)]
             except (RuntimeError, AssertionError) as wrong:
                 row.outcome, row.notes = "FAILED", [str(wrong)]
