@@ -313,9 +313,13 @@ def read_judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
 
 
 def table_of(source: Run) -> pl.DataFrame:
-    """Read qrels in any form, also .csv; a table keeps its further columns."""
+    """Read qrels in any form, also .csv, with the judgements that stand; a table keeps its further columns."""
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
         texts = dict.fromkeys(_KEYS, pl.String)
         table = pl.read_csv(check.readable(source), schema_overrides=texts, infer_schema_length=None)
-        return table.with_columns(pl.col(pl.String).str.replace(r"^'([=+\-@\t\r])", "$1"))  # as they are written
+        if "judge" in table.columns:
+            from rankwise.wings.judging import judgements
+
+            return judgements.read(source)
+        return tables.from_csv(table)
     return as_polars(source)[0].collect() if is_frame(source) else trec.qrels_frame(source)
