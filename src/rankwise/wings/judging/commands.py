@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def plan(
     runs: Annotated[list[str], "The TREC runs to be compared, two or more.", Option(metavar="name=RUN")],
     *,
-    judge: Annotated[Path, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv."],
+    judge: Annotated[Path | None, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv."] = None,
     output: Annotated[Path, "The documents, with probabilities: .csv.", Option(short="-o", metavar="FILE")],
     settings: Annotated[Keywords, of("rankwise.judging:plan")],
     running: Annotated[Running, Only("force", "json")],
@@ -26,8 +26,12 @@ def plan(
     Begin with a pilot of about 100, fill in the column of grades, and name the file in --previous of the second plan.
     'rankwise compare --judge --sampled' estimates from the last file, by the same metric.
 
+    Without --judge nothing is drawn: the documents that fill the holes of --previous, any qrels, with the most
+    informative first. 'rankwise judge serve' shows a plan to people.
+
     rankwise judge plan old=old.run new=new.run --judge llm.txt --judgements 100 -o pilot.csv
     rankwise judge plan old=old.run new=new.run --judge llm.txt --previous pilot.csv -o to_judge.csv
+    rankwise judge plan old=old.run new=new.run --previous qrels.txt -o to_judge.csv
     """
     running.check_target(output, (".csv",))
     systems = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
