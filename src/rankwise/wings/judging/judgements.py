@@ -94,6 +94,8 @@ class JudgementFile:
     """
 
     def __init__(self, path: Path, *, columns: tuple[str, ...] = (*COLUMNS, "time")) -> None:
+        if path.suffix.lower() != ".csv":
+            raise check.error("judgements are a .csv file", got=str(path), hint="end its name in .csv")
         self.path, new = path, not path.exists() or not path.stat().st_size
         files.check_writable(path, force=True)
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
