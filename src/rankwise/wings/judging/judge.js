@@ -9,7 +9,7 @@ const NAMES = {
 };
 const FIRST = 20000; // letters of a text that are shown at once
 const MARKS = 3000; // highlighted words of a text
-const COMMON = new Set("a an and are as at be by can do does for from has have how i in is it its my of on or that the this to was were what when where which who why will with you your".split(" "));
+const COMMON = new Set("a an and are as at be by can do does for from has have how i in is it its many much my of on or that the this to was were what when where which who why will with you your".split(" "));
 const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
 let judge = "", shown = null, most = 0, busy = false;
@@ -109,9 +109,9 @@ function buttons(highest) {
     button.dataset.grade = grade;
     return button;
   });
-  get("buttons").replaceChildren(...grades,
-    make("button", { type: "button", id: "skip", className: "other", onclick: () => answer(null) }, make("kbd", {}, "s"), make("div", {}, "skip")),
-    make("button", { type: "button", id: "undo", className: "other", onclick: undo }, make("kbd", {}, "u"), make("div", {}, "undo")));
+  const other = [["skip", () => answer(null)], ["undo", undo]].map(([id, onclick]) =>
+    make("button", { type: "button", id, onclick }, make("kbd", {}, id[0]), make("div", {}, id)));
+  get("buttons").replaceChildren(make("div", { className: "keys" }, ...grades), make("div", { className: "keys other" }, ...other));
 }
 
 // Sends one thing at a time, and says that it is saved only when the service has said so

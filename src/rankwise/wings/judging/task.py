@@ -10,44 +10,14 @@ import numpy as np
 import polars as pl
 
 from rankwise import Stream, check
-from rankwise.base import tables
 from rankwise.base.arrays import Json
 from rankwise.data.io import BODIES, read_records, read_table, text_of
-from rankwise.wings.judging.judgements import COLUMNS, JudgementFile
+from rankwise.wings.judging.judgements import COLUMNS, CONTROL, JudgementFile, checked
 
-EARLIER = "earlier"
-"""The judge of documents whose grade stands in the plan."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+PLAN = "plan"
+"""The judge of rows that are copied from the plan of a sample: what was judged before, and what is to be judged."""
 _LONGEST = 100  # letters of a judge's name
 _KEYS = ["query", "document"]
-
-
-def read_plan(path: Path) -> pl.DataFrame:
-    """Read the documents to judge: columns query and document, perhaps grade and probability, of a .csv file."""
-    table = read_table(path)
-    frame = tables.from_csv(table.frame)
-    if missing := set(_KEYS).difference(frame.columns):
-        got, hint = ", ".join(frame.columns), "write a plan with rankwise judge plan, or a .csv file with both columns"
-        raise check.error(f"a plan needs a column {min(missing)}", got=got, where=str(path), hint=hint)
-    numbers = [name for name in ("grade", "probability") if name in frame.columns]
-    frame = frame.with_columns(
-        *(pl.col(name).str.strip_chars().cast(pl.Float64, strict=False).alias(f"{name}_") for name in numbers),
-        again=~pl.struct(_KEYS).is_first_distinct(),
-    )
-    for row, values in enumerate(frame.iter_rows(named=True)):
-        where = f"{path}, {table.place(row)}"
-        for name in _KEYS:
-            if values[name] is None or _CONTROL.search(values[name]):
-                what = f"every line of a plan must name a {name}, without line ends and tabs"
-                raise check.error(what, got=repr(values[name] or ""), where=where)
-        for name in numbers:
-            number = values[f"{name}_"]
-            if values[name] is not None and (number is None or not np.isfinite(number)):
-                raise check.error(f"every {name} must be a number, or empty", got=repr(values[name]), where=where)
-        if values["again"]:
-            got = f"document {values['document']!r} of query {values['query']!r} again"
-            raise check.error("a document may stand only once under a query of a plan", got=got, where=where)
-    return frame.select(*_KEYS, *(pl.col(f"{name}_").alias(name) for name in numbers))
 
 
 @dataclass
@@ -57,20 +27,19 @@ class _Judge:
     order: list[int]
     grades: dict[int, float] = field(default_factory=dict)
     skipped: dict[int, None] = field(default_factory=dict)
-    answered: list[int] = field(default_factory=list)
+    answered: dict[int, None] = field(default_factory=dict)
 
     def say(self, document: int, grade: float | None) -> None:
         """Take an answer: a grade; or none, which takes one back, or skips the document."""
         had = self.grades.pop(document, None)
         self.skipped.pop(document, None)
-        if document in self.answered:
-            self.answered.remove(document)
+        self.answered.pop(document, None)
         if grade is not None:
             self.grades[document] = grade
         elif had is None:
             self.skipped[document] = None
         if grade is not None or had is None:
-            self.answered.append(document)
+            self.answered[document] = None
 
 
 class JudgingTask:
@@ -83,7 +52,8 @@ class JudgingTask:
         self, plan: Path, documents: Path, queries: Path, output: Path, *, seed: int = 0, most: int = 4
     ) -> None:
         self.most, self._seed, self._changing = most, seed, threading.RLock()
-        frame = read_plan(plan)
+        frame = checked(read_table(plan), plan, _KEYS, once=True)
+        frame = frame.select(name for name in (*_KEYS, "grade", "probability") if name in frame.columns)
         open_rows = frame if "grade" not in frame.columns else frame.filter(pl.col("grade").is_null())
         if open_rows.is_empty():
             raise check.error("every document of the plan has a grade", got=f"{frame.height:,}", where=str(plan))
@@ -96,32 +66,30 @@ class JudgingTask:
         self.file = JudgementFile(output, columns=(*COLUMNS, *sampled, "time"))
         try:
             self._judges: dict[str, _Judge] = {}
-            self._keep_earlier(frame, bool(sampled), plan)
+            if sampled:
+                self._copy(frame, plan)
             for query, document, judge, grade in self.file.rows.select(*_KEYS, "judge", "grade").iter_rows():
-                if judge != EARLIER and (query, document) in self._places:
+                if judge != PLAN and (query, document) in self._places:
                     self._judge(judge).say(self._places[query, document], grade)
         except BaseException:
             self.file.close()
             raise
 
-    def _keep_earlier(self, frame: pl.DataFrame, sampled: bool, plan: Path) -> None:
-        """Check that answers belong to a sample's plan, and copy the grades that stand in the plan into their file."""
+    def _copy(self, frame: pl.DataFrame, plan: Path) -> None:
+        """Copy the plan of a sample into the file of answers, which then tells what of it is not judged yet."""
         kept = self.file.rows
-        if not sampled:
-            return
         strange = kept.join(frame, on=[*_KEYS, "probability"], how="anti")
         if strange.height:
             got, hint = f"document {strange['document'][0]!r} of query {strange['query'][0]!r}", "name another output"
             what = f"the file of answers belongs to another plan than {plan}"
             raise check.error(what, got=got, where=str(self.file.path), hint=hint)
-        if "grade" in frame.columns:
-            graded = frame.drop_nulls("grade").join(kept.filter(pl.col("judge") == EARLIER), on=_KEYS, how="anti")
-            if graded.height:
-                self.file.append(*({**row, "judge": EARLIER} for row in graded.to_dicts()))
+        rows = frame.join(kept.filter(pl.col("judge") == PLAN), on=_KEYS, how="anti", maintain_order="left")
+        if rows.height:
+            self.file.append(*({"grade": None, **row, "judge": PLAN} for row in rows.to_dicts()))
 
     def _judge(self, name: str) -> _Judge:
-        if not name or name != name.strip() or len(name) > _LONGEST or _CONTROL.search(name) or name == EARLIER:
-            what = f"a judge has a name of 1 to {_LONGEST} letters, other than {EARLIER!r}"
+        if not name or name != name.strip() or len(name) > _LONGEST or re.search(CONTROL, name) or name == PLAN:
+            what = f"a judge has a name of 1 to {_LONGEST} letters, other than {PLAN!r}"
             raise check.error(what, got=repr(name[:_LONGEST]))
         if name not in self._judges:
             names = np.array([f"{name}\t{row['query']}\t{row['document']}" for row in self._rows])
@@ -159,12 +127,12 @@ class JudgingTask:
             judge = self._judge(name)
             if not judge.answered:
                 return self.state(name)
-            place = judge.answered[-1]
+            place = next(reversed(judge.answered))
             had = judge.grades.get(place)
             if had is not None:
                 self._keep(name, judge, place, [None])
             else:
-                judge.answered.pop()
+                judge.answered.pop(place)
                 judge.skipped.pop(place)
             state = self.state(name, place)
             state["document"]["grade"] = had
@@ -174,7 +142,7 @@ class JudgingTask:
         """Show the documents that a judge skipped."""
         with self._changing:
             judge = self._judge(name)
-            judge.answered = [place for place in judge.answered if place in judge.grades]
+            judge.answered = {place: None for place in judge.answered if place in judge.grades}
             judge.skipped.clear()
             return self.state(name)
 
