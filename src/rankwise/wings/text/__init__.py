@@ -1,0 +1,1 @@
+"""From texts to a ranking: documents, candidates, features, data sets."""

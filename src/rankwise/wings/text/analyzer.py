@@ -36,7 +36,9 @@ class Analyzer:
     """
 
     split: Annotated[bool, "Whether nanMedian and nan_median are two words, as in code."] = True
-    stem: Annotated[str | None, "Language whose words lose their endings, such as english; needs snowballstemmer."] = None
+    stem: Annotated[str | None, "Language whose words lose their endings, such as english; needs snowballstemmer."] = (
+        None
+    )
     stop: Annotated[Sequence[str] | str, "Words that are left out, or english."] = ()
     ngrams: Annotated[
         int | None, AtLeast(1), Unset("whole words"), "Characters of the pieces of words, for scripts without spaces."

@@ -48,8 +48,12 @@ def dataset(
     wanted = retrieved if judged is None else retrieved & {*judged["query"].unique()}
     kept = [place for place, one in enumerate(ids) if one in wanted]
     if not kept:
-        got = f"{len(ids)} queries, {len(retrieved)} in the runs" + ("" if judged is None else f", {len(wanted)} judged too")
-        raise check.error("queries, runs and qrels have no query in common", got=got, hint="check that ids are spelt alike")
+        got = f"{len(ids)} queries, {len(retrieved)} in the runs" + (
+            "" if judged is None else f", {len(wanted)} judged too"
+        )
+        raise check.error(
+            "queries, runs and qrels have no query in common", got=got, hint="check that ids are spelt alike"
+        )
     words = documents.numbers_of([texts[place] for place in kept])
     chosen = of_texts.candidates([ids[place] for place in kept], found, documents, depth)
     labels, is_judged = _judgements(chosen, documents, judged)

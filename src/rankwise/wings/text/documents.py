@@ -96,7 +96,9 @@ class Documents:
         self.fields, self.analyzer, self.bm25 = tuple(fields), analyzer or Analyzer(), bm25 or Bm25()
         if not self.fields or len({*self.fields, *columns, id}) < 1 + len(self.fields) + len(columns):
             hint = "name each column once"
-            raise check.error("fields, columns and id must be different names", got=str((id, *fields, *columns)), hint=hint)
+            raise check.error(
+                "fields, columns and id must be different names", got=str((id, *fields, *columns)), hint=hint
+            )
         collected = _Collected(self.fields, tuple(columns), self.analyzer)
         collected.read(source, id, progress)
         self.ids = np.array(collected.ids, np.str_)
@@ -285,14 +287,18 @@ def _rows(source: Any, id_name: str, fields: Sequence[str]) -> Iterator[tuple[st
     elif hasattr(source, "columns") or hasattr(source, "__arrow_c_stream__"):
         frame = io.as_polars(source)[0].collect()
         if id_name not in frame.columns:
-            raise check.error(f"the table has no column {id_name!r}", got=", ".join(frame.columns), hint="name it: id=…")
+            raise check.error(
+                f"the table has no column {id_name!r}", got=", ".join(frame.columns), hint="name it: id=…"
+            )
         for number, row in enumerate(frame.iter_rows(named=True)):
             yield f"row {number}", row
     else:
         for number, row in enumerate(source):
             if not isinstance(row, Mapping):
                 hint = "give dictionaries with an id and the fields"
-                raise check.error("a document must be a dictionary", got=type(row).__name__, where=f"document {number}", hint=hint)  # noqa: E501
+                raise check.error(
+                    "a document must be a dictionary", got=type(row).__name__, where=f"document {number}", hint=hint
+                )  # noqa: E501
             yield f"document {number}", row
 
 
@@ -316,7 +322,9 @@ def _of_file(path: Path, id_name: str) -> Iterator[tuple[str, Mapping[str, objec
         try:
             row = json.loads(line, object_pairs_hook=io.without_repeats)
         except ValueError as wrong:
-            raise check.error("a line is not JSON", got=str(wrong), where=where, hint="write one object a line") from None
+            raise check.error(
+                "a line is not JSON", got=str(wrong), where=where, hint="write one object a line"
+            ) from None
         if not isinstance(row, dict):
             raise check.error("a line must be a JSON object", got=type(row).__name__, where=where)
         yield where, row

@@ -113,7 +113,9 @@ def candidates(
     """Return the union of the first ``depth`` documents of each run, by query and then as documents were indexed."""
     import polars as pl
 
-    order = pl.DataFrame({"query": list(queries), "number": np.arange(len(queries))}, schema_overrides={"query": pl.String})
+    order = pl.DataFrame(
+        {"query": list(queries), "number": np.arange(len(queries))}, schema_overrides={"query": pl.String}
+    )
     placed = {}
     for name, run in runs.items():
         rank = pl.int_range(1, pl.len() + 1).over("query")

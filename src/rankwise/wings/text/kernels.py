@@ -196,8 +196,8 @@ def features(
                     if share[one] > 0.0:
                         lm += time * (math.log(1.0 + count / (mu * share[one])) + math.log(mu / (length + mu)))
                     if count:
-                        bm25 += time * idf[one] * count * (k1 + 1.0) / (
-                            count + k1 * (1.0 - b + b * length / means[field])
+                        bm25 += (
+                            time * idf[one] * count * (k1 + 1.0) / (count + k1 * (1.0 - b + b * length / means[field]))
                         )
                         product += weight * (1.0 + math.log(count)) * idf[one]
                         found += 1

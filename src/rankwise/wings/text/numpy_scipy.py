@@ -99,7 +99,11 @@ def _sections(doc: str) -> dict[str, str]:
 def _page(name: str, sections: Mapping[str, str]) -> dict[str, str]:
     module, _, last = name.rpartition(".")
     paragraphs = [one for one in re.split(r"\n\s*\n", sections[""].strip()) if one]
-    if len(paragraphs) > 1 and re.match(r"\w*\(.*\)?", paragraphs[0].split("\n")[0]) and "(" in paragraphs[0].split(" ")[0]:
+    if (
+        len(paragraphs) > 1
+        and re.match(r"\w*\(.*\)?", paragraphs[0].split("\n")[0])
+        and "(" in paragraphs[0].split(" ")[0]
+    ):
         paragraphs = paragraphs[1:]  # the signature, which functions written in C begin with
     text = "\n".join([*paragraphs[1:], *(part for title, part in sections.items() if title not in ("", "See Also"))])
     return {
