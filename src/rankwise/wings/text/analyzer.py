@@ -15,8 +15,8 @@ _WORD = re.compile(r"\w+")
 _KEPT = 1 << 20
 """Distinct words whose terms are remembered."""
 ENGLISH = frozenset(
-    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
-    "to was will with".split()
+    """a an and are as at be but by for if in into is it no not of on or such that the their then there these they this
+    to was will with""".split()  # noqa: SIM905
 )
 """Stop words of English, as search engines leave them out."""
 

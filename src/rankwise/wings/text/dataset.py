@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from rankwise import check
-from rankwise import RankingDataset
+from rankwise import RankingDataset, check
 from rankwise.evaluation import Run, qrels_frame, run_frame
 from rankwise.wings.text import features as of_texts
-from rankwise.wings.text.documents import Documents, queries_of
+from rankwise.wings.text.documents import Documents
+from rankwise.wings.text.source import queries_of
 
 
 def dataset(
@@ -20,12 +20,14 @@ def dataset(
     *,
     features: Sequence[str] | None = None,
     depth: int = 100,
+    unjudged: str = "marked",
 ) -> RankingDataset:
     """Build a data set: the candidates of each query with named features, labels and what was judged.
 
     Candidates are the first ``depth`` documents of every run together. A candidate that nobody judged has label 0 and
-    ``judged`` 0; a relevant document that no run found is not there, and counts where runs are evaluated by the qrels.
-    Queries without candidates, or not in the qrels, are left out. Without ``qrels`` nothing is judged.
+    ``judged`` 0; with ``unjudged="irrelevant"``, for judgements that are complete, all are judged. A relevant document
+    that no run found is not there, and counts where runs are evaluated by the qrels. Queries without candidates, or
+    not in the qrels, are left out. Without ``qrels`` nothing is judged.
 
     >>> pages = Documents({"mean": "mean of an array", "median": "median of an array", "sum": "sum"}, fields=("text",))
     >>> queries = {"q1": "median of array", "q2": "array sum"}
@@ -40,6 +42,7 @@ def dataset(
     if not isinstance(runs, Mapping) or not runs:
         hint = 'pass a dictionary from names to runs, such as {"bm25": documents.search(queries)}'
         raise check.error("candidates come from runs by name", got=type(runs).__name__, hint=hint)
+    check.choice("unjudged", unjudged, ["marked", "irrelevant"])
     names = of_texts.checked_names(features, documents, list(runs))
     ids, texts = queries_of(queries)
     judged = None if qrels is None else qrels_frame(qrels)
@@ -48,12 +51,9 @@ def dataset(
     wanted = retrieved if judged is None else retrieved & {*judged["query"].unique()}
     kept = [place for place, one in enumerate(ids) if one in wanted]
     if not kept:
-        got = f"{len(ids)} queries, {len(retrieved)} in the runs" + (
-            "" if judged is None else f", {len(wanted)} judged too"
-        )
-        raise check.error(
-            "queries, runs and qrels have no query in common", got=got, hint="check that ids are spelt alike"
-        )
+        got = f"{len(ids)} queries, {len(retrieved)} in the runs, {len(wanted)} of these in the qrels"
+        hint = "check that ids are spelt alike"
+        raise check.error("queries, runs and qrels have no query in common", got=got, hint=hint)
     words = documents.numbers_of([texts[place] for place in kept])
     chosen = of_texts.candidates([ids[place] for place in kept], found, documents, depth)
     labels, is_judged = _judgements(chosen, documents, judged)
@@ -64,7 +64,7 @@ def dataset(
         feature_names=names,
         query_ids=np.array(chosen.queries, np.str_),
         document_ids=documents.ids[chosen.places],
-        judged=is_judged,
+        judged=is_judged if unjudged == "marked" else None,
     )
 
 

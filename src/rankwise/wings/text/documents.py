@@ -1,29 +1,34 @@
 """Documents that can be searched: words of their fields, how often each occurs, and their texts."""
 
+import dataclasses
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.base import arrays, progress, threads
+from rankwise.base import arrays, threads
+from rankwise.base import progress as bars
 from rankwise.base.arrays import Array, Ids, Offsets
-from rankwise.data import io
+from rankwise.models import storage
 from rankwise.wings.text import kernels
 from rankwise.wings.text.analyzer import Analyzer
+from rankwise.wings.text.index import TYPES, Index, opened
+from rankwise.wings.text.source import Source, queries_of
 
 if TYPE_CHECKING:
-    from rankwise.data.io import Table
+    import polars as pl
 
-Source = "Table | str | Path | Mapping[str, str | Mapping[str, object]] | Iterable[Mapping[str, object]]"
-_SHOWN_EVERY = 2_000
-_MOST_TOKENS = 2**31 - 1
+_DESCRIPTION = "documents.json"
+_ENCODED = 256
+_SCORES_AT_ONCE = 1 << 24
+_DAMAGED = "index the documents again, or get the folder again"
 
 
 @dataclass(frozen=True)
@@ -51,22 +56,26 @@ class Words:
 class Documents:
     """Documents by id, with the words of their fields.
 
-    ``source`` is a file of JSON lines (``.jsonl``, also ``.gz`` and ``.zst``), CSV or Parquet, a table of polars,
-    pandas or Arrow, a dictionary from ids to texts or to dictionaries, or an iterable of dictionaries. A document
-    whose field is missing or empty has no words there. ``columns`` are numbers that become features.
+    ``source`` is a file of JSON lines or of lines ``id<TAB>text`` (also ``.gz`` and ``.zst``), CSV, TSV or Parquet, a
+    table of polars, pandas or Arrow, a dictionary from ids to texts or to dictionaries, or an iterable of
+    dictionaries. ``id`` names the column of ids, by default the first of ``_id``, ``id``, ``docid`` and their like. A
+    document whose field is missing or empty has no words there. ``columns`` are numbers that become features.
+
+    With ``folder`` the index is made in the files of that folder, and only ids, words and counts are in memory. The
+    folder is there when it is complete; ``force`` replaces one.
 
     >>> pages = Documents({"mean": "arithmetic mean of an array", "median": "median of an array"}, fields=("text",))
     >>> pages
-    Documents(2 documents, 5 words, fields text)
+    Documents(2 documents, 6 words, fields text)
     >>> pages.search(["the mean"], k=1)
     shape: (1, 3)
-    ┌───────┬──────────┬──────────┐
-    │ query ┆ document ┆ score    │
-    │ ---   ┆ ---      ┆ ---      │
-    │ str   ┆ str      ┆ f64      │
-    ╞═══════╪══════════╪══════════╡
-    │ 0     ┆ mean     ┆ 0.643764 │
-    └───────┴──────────┴──────────┘
+    ┌───────┬──────────┬─────────┐
+    │ query ┆ document ┆ score   │
+    │ ---   ┆ ---      ┆ ---     │
+    │ str   ┆ str      ┆ f64     │
+    ╞═══════╪══════════╪═════════╡
+    │ 0     ┆ mean     ┆ 0.66301 │
+    └───────┴──────────┴─────────┘
     """
 
     ids: Ids
@@ -77,65 +86,122 @@ class Documents:
     """Word -> its number."""
     columns: Mapping[str, Array]
     """Numbers of the documents by name; NaN where one is missing."""
-    statistics: tuple[Array, Array, Array, Array]
-    """(n_fields · n_words,) idf and share of the field's words, (n_documents · n_fields,) norms, (n_fields,) means."""
     arrays: Mapping[str, NDArray[Any]]
-    """tokens, bounds, lists, post_documents, post_counts, totals, text_bytes and text_bounds; see ``kernels``."""
+    """Arrays of the index; see ``kernels``."""
 
     def __init__(
         self,
-        source: Any,
+        source: Source,
         *,
-        id: str = "id",  # noqa: A002 (the usual name of the column)
+        id: str | None = None,  # noqa: A002 (the usual name of the column)
         fields: Sequence[str] = ("title", "text"),
         columns: Sequence[str] = (),
         analyzer: Analyzer | None = None,
         bm25: Bm25 | None = None,
+        folder: str | Path | None = None,
+        force: bool = False,
         progress: bool | None = None,
     ) -> None:
+        if isinstance(fields, str):
+            raise check.error("fields must be several names", got=repr(fields), hint=f"write ({fields!r},)")
         self.fields, self.analyzer, self.bm25 = tuple(fields), analyzer or Analyzer(), bm25 or Bm25()
         if not self.fields or len({*self.fields, *columns, id}) < 1 + len(self.fields) + len(columns):
-            hint = "name each column once"
+            got, hint = str((id, *fields, *columns)), "name each column once"
+            raise check.error("fields, columns and id must be different names", got=got, hint=hint)
+
+        def fill(new: Path | None) -> None:
+            index = Index(self.fields, columns, self.analyzer, new)
+            index.read(source, id, progress)
+            columns_of = {name: index.arrays.pop(f"column-{number}") for number, name in enumerate(columns)}
+            self._take(index.ids, index.words, columns_of, index.arrays)
+            if new is not None:
+                self.write_files(new)
+
+        if folder is None:
+            fill(None)
+        else:
+            self._read_files(self._write(folder, fill, force=force))
+
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
+        """Write the index to a folder, whole or not at all; no pickle."""
+        return self._write(folder, self.write_files, force=force)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, verify: bool = True) -> Self:
+        """Open a saved index, whose arrays are mapped into memory: it may be larger than that.
+
+        Every byte is read and compared with its checksum. ``verify=False`` opens a folder of your own at once.
+        """
+        description, _ = storage.read(folder)
+        if description.get("kind") != "documents":
+            hint = "pass the folder that Documents.save wrote"
             raise check.error(
-                "fields, columns and id must be different names", got=str((id, *fields, *columns)), hint=hint
+                "the folder holds no documents", got=repr(description.get("kind")), where=str(folder), hint=hint
             )
-        collected = _Collected(self.fields, tuple(columns), self.analyzer)
-        collected.read(source, id, progress)
-        self.ids = np.array(collected.ids, np.str_)
-        self.words = collected.words
-        self.columns = {name: np.frombuffer(one, np.float64) for name, one in collected.numbers.items()}
-        self._index(collected)
+        if verify:
+            storage.verify(folder, description, _DAMAGED)
+        documents = cls.__new__(cls)
+        documents._read_files(Path(folder))
+        if verify:
+            documents._check(folder)
+        return documents
 
-    def _index(self, collected: "_Collected") -> None:
-        tokens = np.frombuffer(collected.tokens, np.int32) if collected.tokens else np.empty(0, np.int32)
-        bounds = np.frombuffer(collected.bounds, np.int64)
-        n_lists = len(self.fields) * len(self.words)
-        counts, totals = np.zeros(n_lists, np.int64), np.zeros(n_lists, np.int64)
-        kernels.count_postings(tokens, bounds, len(self.fields), len(self.words), counts, totals)
-        lists = arrays.offsets_of(counts)
-        post_documents, post_counts = (np.empty(int(lists[-1]), np.int32) for _ in range(2))
-        kernels.fill_postings(tokens, bounds, len(self.fields), len(self.words), lists, post_documents, post_counts)
-        self.arrays = {
-            "tokens": tokens, "bounds": bounds, "lists": lists, "post_documents": post_documents,
-            "post_counts": post_counts, "totals": totals, "text_bytes": np.frombuffer(collected.texts, np.uint8),
-            "text_bounds": np.frombuffer(collected.text_bounds, np.int64),
+    def _write(self, folder: str | Path, fill: Callable[[Path], None], *, force: bool) -> Path:
+        described = {"kind": "documents", "opened_by": "rw.text.Documents.load"}
+        return storage.write(folder, described, {}, fill=fill, force=force)
+
+    def write_files(self, folder: Path) -> None:
+        """Write the arrays that a folder lacks, and what describes them; :meth:`save` and larger folders do it."""
+        columns = {f"column-{number}": values for number, values in enumerate(self.columns.values())}
+        for name, values in {**self.arrays, **columns}.items():
+            if not (path := folder / f"{name}.bin").exists():
+                values.astype(values.dtype.newbyteorder("<"), copy=False).tofile(path)
+        described = {
+            "fields": self.fields, "analyzer": dataclasses.asdict(self.analyzer), "bm25": dataclasses.asdict(self.bm25),
+            "columns": list(self.columns), "ids": self.ids.tolist(), "words": list(self.words),
         }  # fmt: skip
-        self._count()
+        (folder / _DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
 
-    def _count(self) -> None:
-        """Compute what follows from the arrays: idf, mean lengths and norms, for each field."""
-        bounds, lists = self.arrays["bounds"], self.arrays["lists"]
-        n_fields, n_words = len(self.fields), len(self.words)
-        lengths = np.diff(bounds).reshape(-1, n_fields)
-        filled = (lengths > 0).sum(0)
-        means = np.where(filled > 0, lengths.sum(0) / np.maximum(filled, 1), 1.0)
-        df = np.diff(lists).reshape(n_fields, n_words)
-        idf = np.log1p((filled[:, None] - df + 0.5) / (df + 0.5)).ravel()
-        share = (self.arrays["totals"].reshape(n_fields, n_words) / np.maximum(lengths.sum(0), 1)[:, None]).ravel()
-        norms = np.zeros(bounds.size - 1)
-        posts = lists, self.arrays["post_documents"], self.arrays["post_counts"]
-        kernels.fill_norms(*posts, idf, n_fields, n_words, norms)
-        self.statistics = idf, share, norms, means
+    @classmethod
+    def read_files(cls, folder: Path) -> Self:
+        """Return the documents that :meth:`write_files` wrote to a folder whose files are verified."""
+        documents = cls.__new__(cls)
+        documents._read_files(folder)
+        documents._check(folder)
+        return documents
+
+    def _read_files(self, folder: Path) -> None:
+        with storage.malformed_as_error(folder):
+            described = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
+            self.fields, self.analyzer = tuple(described["fields"]), Analyzer(**described["analyzer"])
+            self.bm25 = Bm25(**described["bm25"])
+            columns = {name: opened(folder, f"column-{number}") for number, name in enumerate(described["columns"])}
+            words = {word: number for number, word in enumerate(described["words"])}
+            self._take(described["ids"], words, columns, {name: opened(folder, name) for name in TYPES})
+
+    def _take(
+        self, ids: Sequence[str], words: dict[str, int], columns: Mapping[str, Array], found: Mapping[str, NDArray[Any]]
+    ) -> None:
+        self.ids, self.words, self.columns, self.arrays = np.array(ids, np.str_), words, columns, found
+
+    def _check(self, folder: str | Path) -> None:
+        """Refuse arrays that point outside one another, as a forged folder has them: kernels trust them."""
+        one, n_documents = self.arrays, len(self)
+        n_segments, n_lists = n_documents * len(self.fields), len(self.words) * len(self.fields)
+        sizes = {
+            "bounds": n_segments + 1, "text_bounds": n_documents + 1, "lists": n_lists + 1, "totals": n_lists,
+            "idf": n_lists, "share": n_lists, "norms": n_segments, "means": len(self.fields),
+        }  # fmt: skip
+        points = (("bounds", "tokens"), ("text_bounds", "text_bytes"), ("lists", "post_documents"))
+        sound = all(one[name].size == size for name, size in sizes.items())
+        sound = sound and one["post_documents"].size == one["post_counts"].size
+        sound = sound and all(
+            one[a][0] == 0 and one[a][-1] == one[b].size and (np.diff(one[a]) >= 0).all() for a, b in points
+        )
+        for name, most in (("tokens", len(self.words)), ("post_documents", n_documents)):
+            sound = sound and (not one[name].size or 0 <= one[name].min() <= one[name].max() < most)
+        if not sound or any(values.size != n_documents for values in self.columns.values()):
+            raise check.error("the index does not fit together", where=str(folder), hint=_DAMAGED)
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -147,7 +213,9 @@ class Documents:
 
     def text(self, document: str) -> dict[str, str]:
         """Return the fields of a document, as they were given."""
-        place = int(self.places([document])[0])
+        return self._fields_of(int(self.places([document])[0]))
+
+    def _fields_of(self, place: int) -> dict[str, str]:
         start, stop = self.arrays["text_bounds"][place : place + 2].tolist()
         return cast("dict[str, str]", json.loads(self.arrays["text_bytes"][start:stop].tobytes()))
 
@@ -162,6 +230,12 @@ class Documents:
     @cached_property
     def _places(self) -> dict[str, int]:
         return {one: place for place, one in enumerate(self.ids.tolist())}
+
+    @cached_property
+    def _documents_with(self) -> NDArray[np.int64]:
+        """How many fields of documents have each word."""
+        counts: NDArray[np.int64] = np.diff(self.arrays["lists"]).reshape(len(self.fields), -1).sum(0)
+        return counts
 
     def numbers_of(self, texts: Sequence[str]) -> Words:
         """Return texts as numbers of words, as queries are looked up."""
@@ -178,13 +252,11 @@ class Documents:
         distinct = (keys % max(len(self.words), 1)).astype(np.int32)
         return Words(flat, bounds, distinct, counts.astype(np.float64), distinct_offsets)
 
-    def search(self, queries: Any, k: int = 100, *, weights: Mapping[str, float] | None = None) -> Any:
+    def search(self, queries: Any, k: int = 100, *, weights: Mapping[str, float] | None = None) -> "pl.DataFrame":
         """Return the first ``k`` documents of each query by BM25: a run, columns query, document and score.
 
         The score is the sum over fields, each with its weight, 1 by default.
         """
-        import polars as pl
-
         check.integer("k", k, least=1)
         for name in weights or {}:
             check.choice("weights", name, self.fields)
@@ -194,137 +266,76 @@ class Documents:
         documents = np.full(len(texts) * k, -1, np.int64)
         scores = np.empty(len(texts) * k)
         shares = np.array([float((weights or {}).get(field, 1.0)) for field in self.fields])
-        stored = [self.arrays[name] for name in ("lists", "post_documents", "post_counts", "bounds")]
-        idf, _, _, means = self.statistics
-        lengths = np.diff(self.arrays["lists"]).reshape(len(self.fields), -1).sum(0)
-        costs = np.diff(np.concatenate([[0.0], np.cumsum(10.0 * lengths[words.distinct])])[words.distinct_offsets])
+        costs = np.concatenate([[0.0], np.cumsum(10.0 * self._documents_with[words.distinct])])[words.distinct_offsets]
+        stored = [self.arrays[name] for name in ("lists", "post_documents", "post_counts", "bounds", "idf", "means")]
         threads.over_queries(
-            kernels.search, words.distinct_offsets, words.distinct, words.counts, shares, *stored, idf, means,
-            self.bm25.k1, self.bm25.b, k, documents, scores, work=costs,
+            kernels.search, words.distinct_offsets, words.distinct, words.counts, shares, *stored,
+            self.bm25.k1, self.bm25.b, k, documents, scores, work=np.diff(costs),
         )  # fmt: skip
+        return self._run(names, documents, scores)
+
+    def nearest(
+        self,
+        queries: Any,
+        encode: Callable[[list[str]], ArrayLike],
+        k: int = 100,
+        *,
+        vectors: ArrayLike | None = None,
+        progress: bool | None = None,
+    ) -> "pl.DataFrame":
+        """Return the first ``k`` documents of each query by the cosine of vectors, exactly: a run.
+
+        ``encode`` returns a row for each of a list of texts, such as ``SentenceTransformer(…).encode``; a document's
+        text is that of its fields, in their order. ``vectors`` are those of the documents, as :meth:`encoded` returns
+        them, to be kept with ``numpy.save``. Of equal scores the first document is taken.
+        """
+        check.integer("k", k, least=1)
+        names, texts = queries_of(queries)
+        stored = self.encoded(encode, progress=progress) if vectors is None else _unit("vectors", vectors, len(self))
+        asked = _unit("encode", encode(texts), len(texts)) if texts else np.empty((0, stored.shape[1]), np.float32)
+        if asked.shape[1] != stored.shape[1]:
+            got, hint = f"{asked.shape[1]} of queries and {stored.shape[1]} of documents", "encode both by one model"
+            raise check.error("vectors must have the same length", got=got, hint=hint)
+        k = min(k, max(len(self), 1))
+        documents, scores = np.full(len(texts) * k, -1, np.int64), np.empty(len(texts) * k)
+        everything = arrays.read_only(np.arange(len(self)))
+        block = max(1, _SCORES_AT_ONCE // max(1, len(self)))
+        for first in range(0, len(texts), block):
+            totals = arrays.read_only((asked[first : first + block] @ stored.T).astype(np.float64))
+            offsets, span = np.arange(len(totals) + 1) * k, slice(first * k, (first + len(totals)) * k)
+            work = np.full(len(totals), 2.0 * len(self))
+            threads.over_queries(
+                kernels.best_of_all, offsets, totals, everything, documents[span], scores[span], work=work
+            )
+        return self._run(names, documents, scores)
+
+    def encoded(self, encode: Callable[[list[str]], ArrayLike], *, progress: bool | None = None) -> NDArray[np.float32]:
+        """Return the vectors of all documents, of length 1; zeros stay zeros."""
+        parts = []
+        with bars.bar(progress, len(self), "vectors") as update:
+            for first in range(0, len(self), _ENCODED):
+                places = range(first, min(first + _ENCODED, len(self)))
+                texts = [" ".join(self._fields_of(place).values()) for place in places]
+                parts.append(_unit("encode", encode(texts), len(texts)))
+                if update:
+                    update(places.stop, f"{places.stop:,d} documents")
+        return np.concatenate(parts)
+
+    def _run(self, names: Sequence[str], documents: NDArray[np.int64], scores: Array) -> "pl.DataFrame":
+        import polars as pl
+
         found = documents >= 0
-        query = np.repeat(np.array(names, np.str_), k)[found]
+        query = np.repeat(np.array(names, np.str_), documents.size // max(len(names), 1))[found]
         return pl.DataFrame({"query": query, "document": self.ids[documents[found]], "score": scores[found]})
 
 
-def queries_of(queries: Any) -> tuple[list[str], list[str]]:
-    """Return the ids and texts of queries: a list of texts, a dictionary, a table, or a file with id and text."""
-    if isinstance(queries, str | Path) or hasattr(queries, "columns"):
-        rows = [*_rows(queries, "id", ("text",))]
-        return [str(row["id"]) for _, row in rows], [str(row.get("text") or "") for _, row in rows]
-    if isinstance(queries, Mapping):
-        return [str(one) for one in queries], [str(text) for text in queries.values()]
-    texts = list(queries)
-    if wrong := next((text for text in texts if not isinstance(text, str)), None):
-        raise check.error("a query must be a text", got=type(wrong).__name__, hint="pass texts, or a dictionary by id")
-    return [str(number) for number in range(len(texts))], texts
-
-
-class _Collected:
-    """What one reading of the documents collects."""
-
-    def __init__(self, fields: tuple[str, ...], columns: tuple[str, ...], analyzer: Analyzer) -> None:
-        self.fields, self.analyzer = fields, analyzer
-        self.ids: list[str] = []
-        self.words: dict[str, int] = {}
-        self.tokens, self.bounds = array("i"), array("q", [0])
-        self.texts, self.text_bounds = bytearray(), array("q", [0])
-        self.numbers = {name: array("d") for name in columns}
-
-    def read(self, source: Any, id_name: str, shown: bool | None) -> None:
-        """Read all documents."""
-        seen: set[str] = set()
-        numbered: dict[str, array[int]] = {}  # a run of letters -> the numbers of its words
-        with progress.bar(shown, None, "documents", columns=("spinner", "text", "elapsed")) as update:
-            for where, row in _rows(source, id_name, self.fields):
-                name = row.get(id_name)
-                if name is None or str(name) == "":
-                    raise check.error(f"a document has no {id_name}", where=where, hint="name the column: id=…")
-                if str(name) in seen:
-                    hint = "keep one document for each id"
-                    raise check.error("two documents have the same id", got=repr(str(name)), where=where, hint=hint)
-                seen.add(str(name))
-                self.ids.append(str(name))
-                self._add(row, where, numbered)
-                if update and len(self.ids) % _SHOWN_EVERY == 0:
-                    update(len(self.ids), f"{len(self.ids):,d} documents")
-        if not self.ids:
-            raise check.error("there are no documents", hint="give at least one")
-
-    def _add(self, row: Mapping[str, object], where: str, numbered: "dict[str, array[int]]") -> None:
-        kept: dict[str, str] = {}
-        for field in self.fields:
-            value = row.get(field)
-            if value is not None and not isinstance(value, str):
-                what, hint = f"the field {field} must be text", "leave it out of fields=, or take it as a column"
-                raise check.error(what, got=type(value).__name__, where=where, hint=hint)
-            if value:
-                kept[field] = value
-                for word in self.analyzer.raw(value):
-                    numbers = numbered.get(word)
-                    if numbers is None:
-                        terms = self.analyzer.terms(word)
-                        numbers = array("i", [self.words.setdefault(term, len(self.words)) for term in terms])
-                        if len(word) < 64:  # longer ones are hardly met again
-                            numbered[word] = numbers
-                    self.tokens.extend(numbers)
-            self.bounds.append(len(self.tokens))
-        for name, values in self.numbers.items():
-            value = row.get(name)
-            values.append(np.nan if value is None else check.number(f"the column {name}", value))
-        self.texts += json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
-        self.text_bounds.append(len(self.texts))
-
-
-def _rows(source: Any, id_name: str, fields: Sequence[str]) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Iterate over where a document stands, and its columns."""
-    if isinstance(source, str | Path):
-        yield from _of_file(Path(source), id_name)
-    elif isinstance(source, Mapping):
-        for name, value in source.items():
-            row = {fields[0]: value} if isinstance(value, str) else cast("Mapping[str, object]", value)
-            yield f"document {name!r}", {**row, id_name: name}
-    elif hasattr(source, "columns") or hasattr(source, "__arrow_c_stream__"):
-        frame = io.as_polars(source)[0].collect()
-        if id_name not in frame.columns:
-            raise check.error(
-                f"the table has no column {id_name!r}", got=", ".join(frame.columns), hint="name it: id=…"
-            )
-        for number, row in enumerate(frame.iter_rows(named=True)):
-            yield f"row {number}", row
-    else:
-        for number, row in enumerate(source):
-            if not isinstance(row, Mapping):
-                hint = "give dictionaries with an id and the fields"
-                raise check.error(
-                    "a document must be a dictionary", got=type(row).__name__, where=f"document {number}", hint=hint
-                )  # noqa: E501
-            yield f"document {number}", row
-
-
-def _of_file(path: Path, id_name: str) -> Iterator[tuple[str, Mapping[str, object]]]:
-    if io.is_parquet(path):
-        import polars as pl
-
-        with check.library("cannot read the table", path):
-            yield from _rows(pl.read_parquet(path), id_name, ())
-        return
-    if path.name.split(".")[1:2] in (["csv"], ["tsv"]):
-        import polars as pl
-
-        with check.library("cannot read the table", path):
-            content = io.read_bytes(path)
-            separator = "\t" if ".tsv" in path.name else ","
-            yield from _rows(pl.read_csv(content, separator=separator, infer_schema=False), id_name, ())
-        return
-    for number, line in io.read_lines(path):
-        where = f"{io.shown(path)}, line {number}"
-        try:
-            row = json.loads(line, object_pairs_hook=io.without_repeats)
-        except ValueError as wrong:
-            raise check.error(
-                "a line is not JSON", got=str(wrong), where=where, hint="write one object a line"
-            ) from None
-        if not isinstance(row, dict):
-            raise check.error("a line must be a JSON object", got=type(row).__name__, where=where)
-        yield where, row
+def _unit(what: str, vectors: ArrayLike, count: int) -> NDArray[np.float32]:
+    """Return vectors of length 1."""
+    found = np.asarray(vectors, np.float32)
+    if found.ndim != 2 or len(found) != count or not np.isfinite(found).all():
+        got = f"shape {found.shape}" if found.ndim != 2 or len(found) != count else "NaN or infinity"
+        raise check.error(
+            f"{what} must give a finite vector for each text", got=got, hint=f"a matrix with {count} rows"
+        )
+    length = np.linalg.norm(found, axis=1, keepdims=True)
+    return np.divide(found, length, out=np.zeros_like(found), where=length > 0)

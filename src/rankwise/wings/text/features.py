@@ -74,7 +74,7 @@ def matrix(documents: Documents, words: Words, candidates: Candidates, names: Se
     per_field, n_fields = len(kernels.PER_FIELD), len(documents.fields)
     n_pairs = candidates.places.size
     out = np.empty((n_pairs, n_fields * per_field))
-    idf, share, norms, means = documents.statistics
+    idf, share, norms, means = (documents.arrays[name] for name in ("idf", "share", "norms", "means"))
     tokens, bounds = documents.arrays["tokens"], documents.arrays["bounds"]
     sizes = np.diff(candidates.offsets)
     length = (bounds[n_fields * (candidates.places + 1)] - bounds[n_fields * candidates.places]).astype(np.float64)
@@ -98,7 +98,7 @@ def matrix(documents: Documents, words: Words, candidates: Candidates, names: Se
 
 
 def _of_queries(documents: Documents, words: Words) -> dict[str, Array]:
-    lowest = documents.statistics[0].reshape(len(documents.fields), -1).min(0)[words.distinct]
+    lowest = documents.arrays["idf"].reshape(len(documents.fields), -1).min(0)[words.distinct]
     count = np.diff(words.distinct_offsets)
     total, largest = np.zeros(count.size), np.zeros(count.size)
     query = np.repeat(np.arange(count.size), count)

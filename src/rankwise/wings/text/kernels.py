@@ -30,19 +30,21 @@ def count_postings(tokens, bounds, n_fields, n_words, counts, totals):
 
 
 @kernel
-def fill_postings(tokens, bounds, n_fields, n_words, lists, post_documents, post_counts):
-    """Fill the posting lists, each in the order of documents."""
-    ends = lists[:-1].copy()
+def fill_postings(tokens, bounds, n_fields, n_words, lists, begin, end, post_documents, post_counts):
+    """Fill the posting lists ``begin`` to ``end``, each in the order of documents."""
+    ends = lists[begin:end].copy()
     for segment in range(bounds.size - 1):
         document, base = segment // n_fields, segment % n_fields * n_words
         for place in range(bounds[segment], bounds[segment + 1]):
             one = base + tokens[place]
-            end = ends[one]
-            if end > lists[one] and post_documents[end - 1] == document:
-                post_counts[end - 1] += 1
+            if one < begin or one >= end:
+                continue
+            last = ends[one - begin]
+            if last > lists[one] and post_documents[last - 1] == document:
+                post_counts[last - 1] += 1
             else:
-                post_documents[end], post_counts[end] = document, 1
-                ends[one] = end + 1
+                post_documents[last], post_counts[last] = document, 1
+                ends[one - begin] = last + 1
 
 
 @kernel
@@ -94,6 +96,14 @@ def search(
         for place in range(n_met):
             total[met[place]] = 0.0
             is_met[met[place]] = False
+
+
+@kernel
+def best_of_all(first, last, offsets, totals, everything, documents, scores):
+    """Fill the documents with the highest of ``totals``, a row for each query, as :func:`search` does."""
+    k = offsets[1]
+    for q in range(first, last):
+        fill_best(totals[q], everything, documents[q * k : (q + 1) * k], scores[q * k : (q + 1) * k])
 
 
 @kernel

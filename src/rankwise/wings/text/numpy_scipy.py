@@ -5,15 +5,26 @@ Relevant are the pages that its authors listed under "See Also", which no page's
 """
 
 import importlib
+import importlib.metadata
 import inspect
+import json
 import re
+import warnings
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from rankwise import RankingDataset, split
+from rankwise.base import caches, files
 from rankwise.base import progress as bars
+from rankwise.data.io import Parts
+from rankwise.wings.text.analyzer import Analyzer
+from rankwise.wings.text.dataset import dataset
+from rankwise.wings.text.documents import Documents
 
 _MODULES = {
     "numpy": ("", "linalg", "fft", "random", "ma", "polynomial", "char", "strings", "testing"),
@@ -28,6 +39,10 @@ FIELDS = ("name", "module", "summary", "parameters", "returns", "notes", "text")
 _HEADING = re.compile(r"(?m)^(\w[\w ]*)\n-{3,}[ ]*\n")
 _ROLE = re.compile(r":\w+:`~?([^`<]*?)(?:\s*<[^`]*>)?`")
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
+_CANDIDATES = {"bm25": 60, "names": 30}
+"""Candidates of a query by the words of all fields, and by trigrams of names."""
+_Kept = tuple[list[dict[str, str]], dict[str, dict[str, int]]]
+"""Pages, and their links."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +57,26 @@ class Pages:
     """Id of a page -> the pages listed under "See Also", each with grade 1."""
     versions: Mapping[str, str]
 
+    def index(self) -> Documents:
+        """Return the pages as documents."""
+        return Documents(self.documents, fields=FIELDS, progress=False)
+
+    def runs(self, index: Documents) -> dict[str, pl.DataFrame]:
+        """Return the candidates of each query, among the other pages: by BM25, and by trigrams of names."""
+        analyzer = Analyzer(ngrams=3)
+        names = Documents(self.documents.select("id", "name"), fields=("name",), analyzer=analyzer, progress=False)
+        asked = {"bm25": (index, self.queries), "names": (names, {one: one.rpartition(".")[2] for one in self.queries})}
+        found = {name: where.search(queries, _CANDIDATES[name] + 1) for name, (where, queries) in asked.items()}
+        others = {name: run.filter(pl.col("query") != pl.col("document")) for name, run in found.items()}
+        return {
+            name: run.group_by("query", maintain_order=True).head(_CANDIDATES[name]) for name, run in others.items()
+        }
+
+    def dataset(self) -> RankingDataset:
+        """Return the candidates with their features; what is not linked is not relevant."""
+        index = self.index()
+        return dataset(index, self.queries, self.runs(index), self.qrels, unjudged="irrelevant")
+
     def __repr__(self) -> str:
         """Say what there is, and of which versions."""
         links = sum(map(len, self.qrels.values()))
@@ -49,8 +84,50 @@ class Pages:
         return f"Pages({self.documents.height:,d} pages, {len(self.queries):,d} queries, {links:,d} links, {of})"
 
 
-def numpy_scipy(*, progress: bool | None = None) -> Pages:
-    """Collect the pages, the queries with at least one link, and their links."""
+def numpy_scipy(*, cache: bool = True, progress: bool | None = None) -> Pages:
+    """Return the pages, the queries with at least one link, and their links.
+
+    They are collected once for each version of the two packages, in a few seconds, and kept in the cache folder.
+    """
+    versions = {name: importlib.metadata.version(name) for name in _MODULES}
+    folder = caches.folder() if cache else None
+    stamp = "-".join([*versions.values(), f"{zlib.crc32(Path(__file__).read_bytes()):08x}"])
+    path = None if folder is None else folder / f"numpy-scipy-{stamp}.json"
+    kept = None if path is None else _kept(path)
+    if kept is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names that are deprecated, which looking at them gives
+            kept = _collected(progress)
+        if path is not None:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with files.replacing(path, force=True) as new:
+                    new.write_text(json.dumps(kept), encoding="utf-8")
+            except OSError as failed:
+                caches.warn_no_cache(f"the pages cannot be kept ({failed.strerror or failed})")
+    rows, qrels = kept
+    summaries = {row["id"]: row["summary"] for row in rows}
+    return Pages(pl.DataFrame(rows), {name: f"{name} {summaries[name]}" for name in qrels}, qrels, versions)
+
+
+def parts() -> Parts:
+    """Return the data set of the pages in three parts, by query: what ``load_dataset("numpy-scipy")`` loads."""
+    train, valid, test = split(numpy_scipy().dataset(), (0.6, 0.2, 0.2), seed=0)
+    return Parts(train, valid, test)
+
+
+def _kept(path: Path) -> _Kept | None:
+    """Read pages from the cache; None where there are none, or they are damaged."""
+    try:
+        rows, qrels = json.loads(path.read_text(encoding="utf-8"))
+        if {*rows[0]} == {"id", *FIELDS} and qrels.keys() <= {row["id"] for row in rows}:
+            return rows, qrels
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        pass
+    return None
+
+
+def _collected(progress: bool | None) -> _Kept:
     found: dict[int, tuple[str, Any]] = {}
     names: dict[str, int] = {}
     modules = [(package, name) for package, inner in _MODULES.items() for name in inner]
@@ -71,10 +148,7 @@ def numpy_scipy(*, progress: bool | None = None) -> Pages:
         links = {page for one in _listed(sections.get("See Also", "")) if (page := _resolved(one, name, known))}
         if links - {name}:
             qrels[name] = dict.fromkeys(sorted(links - {name}), 1)
-    documents = pl.DataFrame(rows)
-    summaries = dict(documents.select("id", "summary").iter_rows())
-    versions = {name: importlib.import_module(name).__version__ for name in _MODULES}
-    return Pages(documents, {name: f"{name} {summaries[name]}" for name in qrels}, qrels, versions)
+    return rows, qrels
 
 
 def _public(module: str) -> Iterator[tuple[str, Any]]:
