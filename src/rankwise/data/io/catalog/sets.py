@@ -246,9 +246,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         title="Documentation of NumPy and SciPy",
         files=dict.fromkeys(PARTS, ()),
         format="made",
+        n_features=72,
         grades="0, 1",
         source="docstrings of the installed NumPy and SciPy: rw.text.numpy_scipy()",
         terms="BSD-3-Clause",
+        citation="C. R. Harris et al. Array programming with NumPy. Nature 585, 2020; P. Virtanen et al. SciPy 1.0. "
+        "Nature Methods 17, 2020",
         note="made on this machine; numbers depend on the installed versions",
     ),
 )
