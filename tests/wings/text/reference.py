@@ -4,6 +4,7 @@ import math
 from itertools import combinations, product
 
 K1, B, MU = 1.2, 0.75, 2000.0
+KINDS = ("bm25", "lm", "tfidf", "found", "found_idf", "window", "phrase", "first", "length")
 
 
 class Field:
@@ -68,7 +69,7 @@ def features(fields: dict[str, list[list[str]]], said: list[str], document: int)
     known = {word for texts in fields.values() for text in texts for word in text}
     query, values = [word for word in said if word in known], {}
     of = {name: Field(texts) for name, texts in fields.items()}
-    for (name, field), kind in product(of.items(), "bm25 lm tfidf found found_idf window phrase first length".split()):
+    for (name, field), kind in product(of.items(), KINDS):
         more = (said,) if kind == "phrase" else ()
         values[f"{kind}({name})"] = getattr(field, kind)(query, field.texts[document], *more)
     lowest = [min(field.idf(word) for field in of.values()) for word in {*query}]

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
+from rankwise.base import threads
 from rankwise.wings.text import features as of_texts
 from rankwise.wings.text import kernels
 from tests.refusals import refuses
@@ -58,8 +59,8 @@ def test_formulas_are_exact_before_they_become_float32():
     pages = rw.text.Documents({str(i): text for i, text in enumerate(TEXTS)}, fields=("text",))
     words, n = pages.numbers_of(QUERIES), len(TEXTS)
     out, a = np.empty((len(QUERIES) * n, len(kernels.PER_FIELD))), pages.arrays
-    kernels.features(
-        0, len(QUERIES), words.distinct_offsets, words.distinct, words.counts, np.arange(4) * n,
+    threads.over_queries(
+        kernels.features, words.distinct_offsets, words.distinct, words.counts, np.arange(4) * n,
         np.tile(np.arange(n), 3), words.offsets, words.numbers, a["tokens"], a["bounds"], a["idf"], a["share"],
         a["norms"], a["means"], 1.2, 0.75, 2000.0, out,
     )  # fmt: skip
@@ -87,7 +88,9 @@ def test_bm25_is_that_of_bm25s_where_it_is_installed():
     peer = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
     peer.index(texts, show_progress=False)
     for query in (["w1", "w2", "w7"], ["w3"], ["w1", "w1", "w100"]):
-        np.testing.assert_allclose(everything(pages, [" ".join(query)])[0, :, 0] / 2.2, peer.get_scores(query), rtol=1e-5)
+        np.testing.assert_allclose(
+            everything(pages, [" ".join(query)])[0, :, 0] / 2.2, peer.get_scores(query), rtol=1e-5
+        )
 
 
 def test_search_is_the_weighted_sum_over_fields_with_ties_in_order():
@@ -113,10 +116,11 @@ def test_search_is_the_weighted_sum_over_fields_with_ties_in_order():
 def pages() -> rw.text.Documents:
     draws = np.random.default_rng(2)
     words = np.array([f"w{i}" for i in range(50)])
-    rows = {
-        f"d{i}": {"title": " ".join(words[draws.zipf(1.4, 3) % 50]), "text": " ".join(words[draws.zipf(1.4, 40) % 50]), "price": i}
+    titles, texts = draws.zipf(1.4, (400, 3)) % 50, draws.zipf(1.4, (400, 40)) % 50
+    rows = [
+        {"id": f"d{i}", "title": " ".join(words[titles[i]]), "text": " ".join(words[texts[i]]), "price": i}
         for i in range(400)
-    }  # fmt: skip
+    ]
     return rw.text.Documents(rows, columns=("price",))
 
 
@@ -127,7 +131,10 @@ def test_one_query_gives_the_bits_of_many(pages):
         together = rw.text.dataset(pages, queries, runs)
     assert together.features.dtype == np.float32
     for number, (name, text) in enumerate(queries.items()):
-        one = {"bm25": pages.search({name: text}, k=20), "title": pages.search({name: text}, k=10, weights={"text": 0.0})}
+        one = {
+            "bm25": pages.search({name: text}, k=20),
+            "title": pages.search({name: text}, k=10, weights={"text": 0.0}),
+        }
         alone = rw.text.dataset(pages, {name: text}, one)
         rows = slice(*together.offsets[number : number + 2].tolist())
         assert alone.features.tobytes() == together.features[rows].tobytes()
@@ -141,13 +148,21 @@ def test_a_query_of_ten_thousand_words(pages):
     assert set(data.features[:, data.feature_names.index("query_words")]) == {50.0}
 
 
-def test_features_of_runs_are_missing_where_the_run_lacks_the_document(pages):
-    runs = {"one": {"q": {"d1": 3.0, "d2": 1.0, "d3": 2.0}}, "two": {"q": {"d3": 5.0, "d4": 5.0}}}
-    data = rw.text.dataset(pages, {"q": "w1"}, runs, features=[f"{n}({r})" for r in runs for n in of_texts.OF_RUN])
-    assert data.document_ids.tolist() == ["d1", "d2", "d3", "d4"]
-    nan = np.nan
-    one = [[3, 1 / 61, 1], [1, 1 / 63, 0], [2, 1 / 62, 0.5], [nan] * 3]
-    two = [[nan] * 3, [nan] * 3, [5, 1 / 62, 1], [5, 1 / 61, 1]]  # of equal scores, the last id is first, as in TREC
+def test_features_of_runs(pages):
+    # A document that a run lacks is below all that it has: neither missing, which would tell relevant documents apart
+    # in any data set of several runs, nor 0, which may be the best score.
+    runs = {"one": {"q": {"d1": -3.0, "d2": -5.0, "d3": -4.0}}, "two": {"q": {"d3": 5.0, "d4": 5.0}, "p": {"d0": 1.0}}}
+    names = [f"{kind}({run})" for run in runs for kind in of_texts.OF_RUN]
+    data = rw.text.dataset(pages, {"q": "w1", "p": "w2"}, runs, features=names)
+    assert data.document_ids.tolist() == ["d1", "d2", "d3", "d4", "d0"]
+    one = [[-3, 1 / 61, 1], [-5, 1 / 63, 0], [-4, 1 / 62, 0.5], [-5, 0, 0], [np.nan, 0, 0]]
+    two = [
+        [5, 0, 0],
+        [5, 0, 0],
+        [5, 1 / 62, 1],
+        [5, 1 / 61, 1],
+        [1, 1 / 61, 1],
+    ]  # equal scores: the last id first, as TREC
     np.testing.assert_array_equal(data.features, np.hstack([one, two]).astype(np.float32))
 
 

@@ -11,8 +11,11 @@
 | ``first(field)`` | words before the first word of the query; missing if none occurs |
 | ``length(field)`` | words of the field |
 | ``query_words``, ``query_idf``, ``query_idf_max`` | distinct words of the query; sum and maximum of their idf, that of the field where it is lowest |
-| ``score(run)``, ``reciprocal(run)``, ``scaled(run)`` | score in the run; 1/(60 + rank); score between 0 and 1 within the query. Missing where the run lacks the document |
+| ``score(run)``, ``reciprocal(run)``, ``scaled(run)`` | score in the run; 1/(60 + rank); score between 0 and 1 within the query. A document that the run lacks has the lowest score of the query there, 0 and 0 |
 | a column's name | the column of the document |
+
+Words of a query that no document has count nowhere, but break a phrase. N of BM25's idf are the documents that have the
+field, as in Lucene.
 """  # noqa: E501
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +50,7 @@ class Candidates:
     places: NDArray[np.int64]
     """(n_pairs,) places of the documents."""
     runs: Mapping[str, Array]
-    """Run -> (n_pairs, 3) of :data:`OF_RUN`; NaN where it lacks the document."""
+    """Run -> (n_pairs, 3) of :data:`OF_RUN`; the score is NaN where it lacks the query."""
 
 
 def all_names(documents: Documents, runs: Sequence[str]) -> tuple[str, ...]:
@@ -130,10 +133,13 @@ def candidates(
         )
     keys = ["number", "place"]
     pairs = pl.concat([one.select(keys) for one in placed.values()]).unique().sort(keys)
-    positions = {
-        name: pairs.join(one, on=keys, how="left", maintain_order="left").select(OF_RUN).to_numpy()
-        for name, one in placed.items()
-    }
+    positions = {}
+    for name, one in placed.items():
+        lowest = one.group_by("number").agg(lowest=pl.col("score").min())
+        joined = pairs.join(one, on=keys, how="left", maintain_order="left")
+        joined = joined.join(lowest, on="number", how="left", maintain_order="left")
+        filled = joined.select(pl.coalesce("score", "lowest"), pl.col(OF_RUN[1:]).fill_null(0.0))
+        positions[name] = filled.to_numpy()
     counts = np.bincount(pairs["number"].to_numpy(), minlength=len(queries))
     offsets = np.concatenate([[0], np.cumsum(counts)])
     return Candidates(tuple(queries), offsets, pairs["place"].to_numpy(), positions)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from rankwise import check
 from rankwise.data import io
+from rankwise.models import is_frame
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +29,7 @@ def rows(
     if isinstance(source, str | Path):
         path = Path(source)
         if io.ending(path) in io.TABLES and (io.ending(path) != ".tsv" or _has_header(path, ids)):
-            with check.library("cannot read the table", path):
+            with check.library("the table", path, also=True):
                 yield from _of_table(_scanned(path), ids, wanted, f" of {path}")
             return
         for line, name, value in io.read_records(path, ids):
@@ -38,7 +39,7 @@ def rows(
         check.different_as_text("ids", list(source))
         for name, value in source.items():
             yield f"id {name!r}", str(name), value if isinstance(value, Mapping) else {text: value}
-    elif hasattr(source, "columns") or hasattr(source, "__arrow_c_stream__"):
+    elif is_frame(source):
         yield from _of_table(io.as_polars(source)[0], ids, wanted, "")
     else:
         for number, row in enumerate(source):
