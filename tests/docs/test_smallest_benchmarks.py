@@ -100,6 +100,7 @@ RUNS = {
     "quality.which": Smallest(". lambdarank xendcg --data few --folds 1 --processes 1"),
     "quality.yeti": Smallest("speed --queries 20 --iterations 2 --turns 1", needs=("catboost",)),
     "speed.click_logs": Smallest("log 1e5"),
+    "speed.text": Smallest("500 20", quick=True),
     "speed.click_models": Smallest("20000"),
     "speed.compile": Smallest("--rounds 1"),
     "speed.cost": Smallest("--kept cost.json --figure cost.png", files={"cost.json": KEPT / "cost.json"}),
