@@ -13,6 +13,7 @@ from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, OneOf, Unset, assign, check_declared
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.segments import of_lists
 from rankwise.metrics import MetricLike
 from rankwise.models import attributes
 from rankwise.models.calibrated import ALL, CalibratedModel, Segments, curves_of, knots
@@ -224,14 +225,7 @@ class CalibratedRanker(MetaRanker):
         """Fit the curve of all documents, and of every segment that has enough, by its name for each document."""
         relevant = self.predicts_.of(data.labels, data.more_labels)
         weights = _document_weights(data)
-        changes = np.flatnonzero(names != np.repeat(names[data.offsets[:-1]], data.sizes))
-        if changes.size:
-            raise check.error(
-                "a segment must be the same for all documents of a query, or their order would change",
-                got=f"{names[changes[0]]!r} of {self.segment!r}",
-                where=check.query_of_row(int(changes[0]), data.offsets, data.query_ids),
-                hint="name a feature of queries",
-            )
+        of_lists(names, self.segment, data.offsets, data.query_ids, ", or their order would change")
         curves = {}
         for name in dict.fromkeys((ALL, *names)):
             part = (names == name) | (name == ALL)
