@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -11,10 +12,13 @@ from rankwise import check, moved
 from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
 from rankwise.base.stream import Stream
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.segments import Labels, Segment, segments_of
 from rankwise.evaluation.pairing import DEFAULT, System, pair
-from rankwise.evaluation.systems import Evaluated, Run
+from rankwise.evaluation.systems import Evaluated, Run, on_data
 from rankwise.statistics import significance
 from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
+from rankwise.statistics.segments import compared
 from rankwise.statistics.titles import bounds_of
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ def compare(
     systems: Mapping[str, System], data: Evaluated | None = None,
     metrics: "MetricLike | Iterable[MetricLike] | None" = None, *, baseline: str | None = None, level: float = 0.95,
     correction: str = "holm", test: str | None = None, split: Sequence[float] | None = None, seed: int = 0,
+    segment: Segment | None = None,
 ) -> Comparison: ...  # fmt: skip
 @overload
 def compare(
@@ -48,6 +53,7 @@ def compare(
     test: str | None = None,
     split: Sequence[float] | None = None,
     seed: int = 0,
+    segment: Segment | None = None,
 ) -> "Comparison | JudgedEvaluation":
     """Compare systems by paired tests.
 
@@ -59,6 +65,10 @@ def compare(
     ``test`` decides significance: ``"fisher"`` (the default), ``"t"``, ``"wilcoxon"`` or ``"corrected_t"`` (the
     default for trials with ``split``). ``correction`` is ``"holm"``, over all pairs of a metric, or ``"none"``. With
     ``baseline`` only pairs with that system are tested.
+
+    ``segment``, as in :func:`evaluate`, also tests each segment of the queries, and says which gain and which lose:
+    ``.segments`` of the result, with Holm's correction over segments and pairs. Of evaluations it is a kind of segments
+    that they were made with. :meth:`Comparison.gate` tests whether a system is not worse by more than a margin.
 
     With a ``judge``, as in :func:`evaluate`, differences are estimated from human labels of some queries; with
     ``sampled``, the name of a column of probabilities, from the documents that :func:`rankwise.judging.plan` drew.
@@ -88,8 +98,9 @@ def compare(
     else:
         chosen = [(b, a) for a, b in itertools.combinations(names, 2)]
     if judge is not None or sampled is not None:
-        if judge is None or data is None or test is not None or split is not None:
-            what, hint = "estimates with a judge need its grades and data", "`pass judge=…`; leave test and split out"
+        if judge is None or data is None or test is not None or split is not None or segment is not None:
+            hint = "`pass judge=…`; leave test, split and segment out"
+            what = "estimates with a judge need its grades and data"
             raise check.error(what, hint=hint)
         settings: Keywords = {"pairs": chosen, "sampled": sampled, "correction": correction, "level": level}
         evaluate_judged: Callable[..., JudgedEvaluation] = hooks.find("evaluation", "judge")
@@ -112,7 +123,7 @@ def compare(
         adjusted = significance.holm(deciding) if correction == "holm" else deciding
         for one, p in zip(tested, adjusted.tolist(), strict=True):
             pairs.append(Pair(**one, p_adjusted=p, significant=p < significance.alpha(level)))
-    return Comparison(
+    comparison = Comparison(
         systems=names,
         paired=paired,
         pairs=tuple(pairs),
@@ -122,6 +133,24 @@ def compare(
         level=level,
         overlap=overlap,
     )
+    if segment is None:
+        return comparison
+    again: Keywords = {"baseline": baseline, "level": level, "correction": "none", "test": test, "seed": seed}
+    labels = _segments(segment, paired, data)
+    return replace(comparison, segments=compared(comparison, labels, lambda few: compare(few, **again)))
+
+
+def _segments(segment: Segment, paired: Paired, data: Evaluated | None) -> Labels:
+    """Return the segments of the queries of a comparison, by their features or as evaluations know them."""
+    if paired.unit != "query":
+        raise check.error("segments are of queries", got=f"pairs by {paired.unit}", hint="compare evaluations")
+    known = {name: labels for one in [*paired.evaluations.values()][:1] for name, labels in one.segments.items()}
+    lists = data if isinstance(data, RankingDataset) else None
+    if data is not None and lists is None:
+        from rankwise.evaluation import trec  # brings polars
+
+        lists = None if trec.is_qrels(data) else on_data(paired.ids, data)[1]
+    return segments_of(segment, paired.ids, weights=paired.weights, data=lists, known=known)
 
 
 def _test(

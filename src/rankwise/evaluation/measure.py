@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.base.arrays import Array
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.segments import Labels, Segment, segments_of
 from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of
 from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
@@ -29,10 +30,17 @@ def score(
     return scores_of(system, lists), lists, chosen_metrics
 
 
-def measure(system: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike], **settings: Any) -> Evaluation:
+def measure(
+    system: Scored,
+    data: Evaluated,
+    metrics: MetricLike | Iterable[MetricLike],
+    segment: Segment | None = None,
+    **settings: Any,
+) -> Evaluation:
     """Evaluate the one ranking of every query by the scores of a system; ``settings`` are those of its intervals."""
     scores, lists, chosen_metrics = score(system, data, metrics)
     values = check.scores(scores, lists.offsets, lists.query_ids)
+    settings["segments"] = segments(segment, lists)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     columns = {str(one): one.of(values, lists) for one in chosen_metrics}
     documents = (lists.labels, lists.offsets, lists.document_ids, lists.judged, lists.more_labels)
@@ -40,6 +48,12 @@ def measure(system: Scored, data: Evaluated, metrics: MetricLike | Iterable[Metr
     settings["candidates"] = getattr(lists, "candidates", "")  # of lists of texts
     settings |= {"judgements": judgements_of(lists, chosen_metrics), "judged": _judged(values, lists, chosen_metrics)}
     return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)
+
+
+def segments(segment: Segment | None, data: RankingDataset) -> Labels:
+    """Return the segments of the queries of data."""
+    ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
+    return {} if segment is None else segments_of(segment, ids, weights=data.weights, data=data)
 
 
 def _judged(scores: Array, data: RankingDataset, metrics: Sequence[Metric]) -> JudgedShare | None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
+    from rankwise.statistics.segments import SegmentComparison
+
 _HOLES = 0.01  # shares of judged documents that differ by less hardly change a verdict
 TESTS = {
     "fisher": "Fisher's randomization test",
@@ -118,6 +120,8 @@ class Comparison(Result):
     """test/train of the trials' split, for the correction of Nadeau and Bengio."""
     letters: tuple[str, ...] = ()
     """The short name of each system where other tables have given it one; by default a, b, c …"""
+    segments: "SegmentComparison | None" = None
+    """The same tests on each segment of the queries, where ``segment`` asked for them."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -257,11 +261,12 @@ class Comparison(Result):
         return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
 
     def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
-        """Return the table of means, and with ``pairs`` that of every test.
+        """Return the table of means, with ``pairs`` that of every test, and that of segments where there are any.
 
         ``titles`` name the metrics: a list in their order, or a dictionary such as ``{"ap": "MAP"}``.
         """
-        return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else [])]
+        by_segment = [] if self.segments is None else [self.segments.table(titles=titles)]
+        return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else []), *by_segment]
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per pair and metric: the fields of :class:`Pair`, and shares of judged documents if not all are."""
@@ -288,6 +293,7 @@ class Comparison(Result):
             units["candidates"] = self.paired.candidates
         if self.paired.judged:
             units["judged"] = {name: one._asdict() for name, one in self.paired.judged.items()}
+        units |= {} if self.segments is None else {"segments": self.segments.to_dict()}
         return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
 
     def figure(self, *, metric: str | None = None, system: str | None = None, against: str | None = None) -> "Figure":

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,17 +14,19 @@ from rankwise.base import tables, threads
 from rankwise.base.arrays import Ids, Json, read_only
 from rankwise.base.compiling import kernel
 from rankwise.base.stream import Stream, uniform_pair
+from rankwise.data.segments import Labels, Segment, segments_of
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import significance
 from rankwise.statistics.judgements import Digests, Judgements
-from rankwise.statistics.result import Result
+from rankwise.statistics.result import Result, plain
 from rankwise.statistics.titles import Titles, bounds_of, canonical, find, titles_of
 
 if TYPE_CHECKING:
     import polars as pl
 
     from rankwise.statistics.reliability import Event, Reliability
+    from rankwise.statistics.segments import SegmentMean
 
 # The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
 _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
@@ -32,6 +34,8 @@ _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
 # Groups of queries that are resampled together, at most: the width is exact to 1/sqrt(2 · groups), half a percent.
 _GROUPS = 20_000
 
+SEGMENT = "segment "
+"""How columns of segments begin in tables of queries."""
 WEIGHTED = "Means are weighted by the weights of queries."
 
 
@@ -95,6 +99,8 @@ class Evaluation(Result):
     """The documents, where they are known, which a report shows."""
     judged: JudgedShare | None = None
     """How many of the documents ranked first were judged; None where all are, as in data sets of judged documents."""
+    segments: Labels = field(default_factory=dict)
+    """Kind, such as "device" -> the segment of each query; also whatever ``segment`` may be that needs no data."""
     judgements: Judgements | None = None
     """Digests of the labels of every query, so that evaluations by other labels are not compared; empty where a file
     does not have them, None where values were computed elsewhere."""
@@ -113,6 +119,7 @@ class Evaluation(Result):
             candidates: str = "",
             ranked: Ranked | None = None,
             judged: JudgedShare | None = None,
+            segments: Segment | None = None,
             judgements: Judgements | None = None,
         ) -> None: ...
 
@@ -129,8 +136,10 @@ class Evaluation(Result):
         check.number("level", self.level, least=0.0, most=1.0, open_ends=True)
         check.integer("resamples", self.resamples, least=1)
         values = {name: read_only(column, contiguous=False) for name, column in values.items()}
-        for field, array in {"values": values, "query_ids": ids, "weights": weights}.items():
-            object.__setattr__(self, field, array)
+        segments = segments_of(self.segments, ids, weights=weights) if len(self.segments) else {}
+        checked = {"values": values, "query_ids": ids, "weights": weights, "segments": segments}
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -216,9 +225,19 @@ class Evaluation(Result):
 
     def _counted(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values of a metric and weights of the queries that it scores and that count."""
-        values, weights = self.values[name], self.query_weights
-        counted = ~np.isnan(values) & (weights > 0.0)
-        return values[counted], weights[counted]
+        counted = self.counted(name)
+        return self.values[name][counted], self.query_weights[counted]
+
+    def counted(self, name: str) -> NDArray[np.bool_]:
+        """Whether the metric scores each query, and the query has weight."""
+        return ~np.isnan(self.values[name]) & (self.query_weights > 0.0)
+
+    @cached_property
+    def by_segment(self) -> "tuple[SegmentMean, ...]":
+        """The mean of each metric on each segment, with its interval and how many queries it has."""
+        from rankwise.statistics.segments import means_of
+
+        return means_of(self)
 
     def resampled(self) -> NDArray[np.float64]:
         """(resamples, n_metrics) means of the bootstrap; where a resample drew no scored query, the mean itself."""
@@ -264,7 +283,8 @@ class Evaluation(Result):
         """One row per query: its id, its weight, and one column per metric (null where it is skipped)."""
         import polars as pl
 
-        frame = pl.DataFrame({"query": self.query_ids, "weight": self.query_weights, **self.values})
+        kinds = {SEGMENT + name: pl.Series(labels, dtype=pl.String) for name, labels in self.segments.items()}
+        frame = pl.DataFrame({"query": self.query_ids, "weight": self.query_weights, **kinds, **self.values})
         return frame.with_columns(pl.col(self.metrics).fill_nan(None))
 
     def summary(self) -> "pl.DataFrame":
@@ -284,6 +304,7 @@ class Evaluation(Result):
         facts |= {"total": self.total} if self.total else {}
         facts |= {"weighted": True} if varies(self.weights) else {}
         facts |= {"judged": self.judged._asdict()} if self.judged is not None else {}
+        facts |= {"segments": plain([one._asdict() for one in self.by_segment])} if self.segments else {}
         return {"queries": self.query_ids.size, "confidence": self.level, **facts, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
@@ -332,6 +353,12 @@ class Evaluation(Result):
             if name not in self.total and np.ptp(values[~np.isnan(values)]) < 1e-9:
                 (unbounded if math.isnan(low) else bounded).append(shown[name])
         return [f"The same value on every query ({', '.join(names)}): {note}." for note, names in said.items() if names]
+
+    def tables(self, *, titles: Titles | None = None) -> list[tables.Table]:
+        """Return the summary as a table, and where there are segments a table of these."""
+        from rankwise.statistics.segments import means_table
+
+        return [self.table(titles=titles), *([means_table(self, titles)] if self.segments else [])]
 
 
 def varies(weights: NDArray[np.float64] | None) -> bool:
