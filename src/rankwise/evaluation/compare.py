@@ -144,13 +144,12 @@ def _segments(segment: Segment, paired: Paired, data: Evaluated | None) -> Label
     """Return the segments of the queries of a comparison, by their features or as evaluations know them."""
     if paired.unit != "query":
         raise check.error("segments are of queries", got=f"pairs by {paired.unit}", hint="compare evaluations")
-    known = {name: labels for one in [*paired.evaluations.values()][:1] for name, labels in one.segments.items()}
     lists = data if isinstance(data, RankingDataset) else None
     if data is not None and lists is None:
         from rankwise.evaluation import trec  # brings polars
 
         lists = None if trec.is_qrels(data) else on_data(paired.ids, data)[1]
-    return segments_of(segment, paired.ids, weights=paired.weights, data=lists, known=known)
+    return segments_of(segment, paired.ids, weights=paired.weights, data=lists, known=paired.segments)
 
 
 def _test(

@@ -1,6 +1,6 @@
 """The result of a comparison: means with significance marks, every paired test, and how they are shown."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from operator import itemgetter
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
+    from rankwise.data.segments import Labels, Segment
+    from rankwise.statistics.gate import Gate
     from rankwise.statistics.segments import SegmentComparison
 
 _HOLES = 0.01  # shares of judged documents that differ by less hardly change a verdict
@@ -74,6 +76,11 @@ class Paired:
     """(n_units,) query weights; None: all the same."""
     evaluations: Mapping[str, Evaluation]
     """System -> its evaluation, where units are queries."""
+
+    @property
+    def segments(self) -> "Labels":
+        """Kind -> the segment of each query, where evaluations were made with segments."""
+        return next((one.segments for one in self.evaluations.values()), {})
 
     @property
     def candidates(self) -> dict[str, str]:
@@ -161,6 +168,28 @@ class Comparison(Result):
         names = [check.choice("system", name, self.systems) for name in (system, against)]
         values = rows[self.systems.index(names[0])] - rows[self.systems.index(names[1])]
         return np.asarray(values[~np.isnan(values)])
+
+    def gate(
+        self, margin: float, *, metric: str | Sequence[str] | None = None, system: str | None = None,
+        against: str | None = None, segment: "Segment | None" = None,
+    ) -> "Gate":  # fmt: skip
+        """Test whether ``system`` is not worse than ``against`` by ``margin`` or more.
+
+        It passes where the one-sided interval of the difference in the first metric, or in each of ``metric``, is above
+        −margin, fails where it is below, and cannot tell in between. The segments of the comparison, or these, must
+        pass as well, each at the full level. Where fewer than ten queries differ, the interval allows for what so few
+        could have missed. ``against`` is by default the baseline, or the first system.
+
+        >>> import rankwise as rw
+        >>> old = rw.Evaluation({"ap": [0.2, 0.5, 0.8] * 20}, range(60))
+        >>> new = rw.Evaluation({"ap": [0.21, 0.5, 0.8, 0.2, 0.49, 0.81] * 10}, range(60))
+        >>> gate = rw.compare({"old": old, "new": new}).gate(0.01)
+        >>> gate.verdict, round(gate.smallest_margin, 4), gate.exit_code
+        ('passes', 0.0023, 0)
+        """
+        from rankwise.statistics.gate import gate
+
+        return gate(self, margin, metric=metric, system=system, against=against, segment=segment)
 
     def legend(self, *, hint: bool = True) -> str:
         """Return the legend of the marks: test, level and correction, and with ``hint`` what to ask for instead."""
