@@ -22,6 +22,7 @@ from rankwise.cli.wing import (
     outputs,
     register,
     register_group,
+    segment_of,
 )
 from rankwise.data.io import shown
 from rankwise.evaluation import ranking_names
@@ -154,6 +155,7 @@ def compare(
     columns: LogColumns,
     settings: Annotated[Keywords, of("rankwise.clicks:compare")],
     holdout: Holdout = 0.3,
+    segment: arguments.Segment = (),
     strict: Annotated[bool, "End with exit code 3 on 'do not ship', and with 4 on 'cannot tell'."] = False,
     plot: arguments.Plot = None,
     reading: FeatureReading,
@@ -176,7 +178,9 @@ def compare(
     part = _part(clicks, holdout, running.seed, held_out=True)
     with running.steps(1) as bar:
         bar.step(f"Comparing by clicks of {part.n_queries:,} queries")
-        result = rw.clicks.compare(rankings, part, rw.clicks.read_bias(bias), data, **settings)
+        result = rw.clicks.compare(
+            rankings, part, rw.clicks.read_bias(bias), data, segment=segment_of(segment), **settings
+        )
     running.say(result.to_dict(), result, plot=plot)
     if strict:
         raise typer.Exit(max(map(_CODES.__getitem__, result.verdicts.values())))
