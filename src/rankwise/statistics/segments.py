@@ -80,7 +80,7 @@ class SegmentComparison(Result):
                 names[one.verdict].append(f"{one.segment} {one.value}")
             words = [f"{word} on {listed(names[word])}" for word in ("gains", "loses") if names[word]]
             if words:
-                rest = f"; {listed(names['cannot tell'])} cannot tell" if names["cannot tell"] else ""
+                rest = f"; these queries cannot tell on {listed(names['cannot tell'])}" if names["cannot tell"] else ""
                 yield f"By {shown[metric]}, {system} {' and '.join(words)}, against {against}{rest}."
 
     def table(self, *, titles: Titles | None = None) -> tables.Table:
