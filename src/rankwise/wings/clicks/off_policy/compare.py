@@ -262,6 +262,9 @@ def _with_segments(
 ) -> OffPolicyComparison | OffPolicyComparisons:  # fmt: skip
     """Add what each segment says of each candidate alone; Holm goes over both, gains and losses alike."""
     *candidates, production = _names(systems)
+    if features is None and any(isinstance(_taken(system, log), np.ndarray | list) for system in systems.values()):
+        hint = "pass runs, or the features as the fourth argument"
+        raise check.error("scores in the order of the log's pairs have no segments", hint=hint)
     parts = [*log_parts(log, segment, None if features is None else log.documents(features))]
     left, found = list(itertools.product(candidates, range(len(parts)))), dict[tuple[str, int], SegmentClicks]()
     while left:
