@@ -18,6 +18,7 @@ import rankwise as rw
 from benchmarks import harness
 from rankwise.base import tables
 from rankwise.statistics.gate import FEWEST_DIFFERENT, POWER, MeanDifference, checked
+from rankwise.statistics.significance import TTest
 
 METRIC = "ndcg(empty=0)@10"
 MOST_PASSED, MOST_OFF, MOST_CLAIMED = 0.065, 0.05, 0.07
@@ -58,7 +59,7 @@ def gates(folder: str, queries: list[int], draws: int) -> tuple[tables.Table, bo
         for count in queries:
             test, skew = whole.test, whole.skewness * np.sqrt(ratio := values.size / count)
             freedom = min(count - 1, whole.test.freedom / ratio)
-            test = test._replace(error=test.error * np.sqrt(ratio), freedom=freedom)
+            test = TTest(test.mean, test.error * np.sqrt(ratio), freedom)
             wide = MeanDifference(test, skew).smallest_margin()
             shifted = kind == "shifted"
             true, shift = (0.0, -test.mean) if shifted else (test.mean, 0.0)

@@ -68,10 +68,9 @@ def test_results_keep_segments(folder, tmp_path):
         words = folder / "judged.csv", folder / f"{name}.txt", "--segment", "device", "-m", "ndcg@10"
         shown = run("evaluate", *words, "--per-query", tmp_path / f"{name}.parquet")
         assert "desktop" in shown.stdout
-    words = "compare", f"old={tmp_path}/old.parquet", f"new={tmp_path}/worse.parquet", "--segment", "device"
-    assert "new loses on device desktop, against old" in " ".join(run(*words).stdout.split())
-    words = (*words[:-1], f"device,{folder}/markets.csv", "--not-worse-than", 0.9)
-    assert "market" in run(*words).stdout
+    stored = "compare", f"old={tmp_path}/old.parquet", f"new={tmp_path}/worse.parquet", "--segment"
+    assert "new loses on device desktop, against old" in " ".join(run(*stored, "device").stdout.split())
+    assert "market" in run(*stored, f"device,{folder}/markets.csv", "--not-worse-than", 0.9).stdout
 
 
 def test_refusals(folder, tmp_path):
@@ -89,8 +88,8 @@ def test_refusals(folder, tmp_path):
 def test_data_check_and_cross_validate_take_segments(folder, tmp_path):
     words = folder / "judged.csv", "--test", folder / "judged.csv", "--categorical", "device", "--segment", "device"
     assert "device desktop cannot tell differences below" in run("data", "check", *words, code=3).stdout
-    words = folder / "judged.csv", "--categorical", "device", "--segment", "device", "--rounds", 2, "--folds", 2
-    assert "By segment" in run("cross-validate", *words, "-o", tmp_path / "cv").stdout
+    quick = folder / "judged.csv", "--categorical", "device", "--segment", "device", "--rounds", 2, "--folds", 2
+    assert "By segment" in run("cross-validate", *quick, "-o", tmp_path / "cv").stdout
 
 
 def test_the_example_for_ci_runs(folder, tmp_path):

@@ -1,6 +1,7 @@
 """Results by segment are those of the segment's queries alone; claims have Holm's correction."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,8 @@ def test_means_are_those_of_the_queries_alone():
     part = np.flatnonzero(DEVICE == "phone")
     alone = rw.evaluate(NEW[PHONE], DATA.take(part), METRICS)
     one = rows["device", "phone", "ap"]
-    assert (one.mean, (one.low, one.high), one.queries) == (
-        pytest.approx(alone.mean["ap"]), pytest.approx(alone.interval["ap"]), alone.scored["ap"]
-    )  # fmt: skip
+    assert (one.mean, one.low, one.high) == pytest.approx((alone.mean["ap"], *alone.interval["ap"]))
+    assert one.queries == alone.scored["ap"]
     assert whole.mean == rw.evaluate(NEW, DATA, METRICS).mean
     assert [line.split()[:3] for line in whole.tables()[1].text().splitlines()[1:2]] == [
         ["device", "desktop", "ndcg@10"]
@@ -128,7 +128,7 @@ def test_cross_validation_and_frontiers():
     assert result.segments["device"].tolist() == DEVICE.tolist()
     assert len(result.by_segment) == 5
     named = DATA.with_(query_ids=[f"q{query}" for query in range(150)])
-    device = dict(zip(named.query_ids.tolist(), DEVICE.tolist(), strict=True))
+    device = dict(zip(np.asarray(named.query_ids).tolist(), DEVICE.tolist(), strict=True))
     pooled = rw.cross_validate(ranker, folds=list(rw.folds(named, 3)), segment={"device": device})
     assert pooled.segments["device"].tolist() == [device[query] for query in pooled.query_ids.tolist()]
     train, valid = rw.split(rw.synthetic(n_queries=60, n_docs=8, goals={"buy": 90}, seed=1), (0.5, 0.5), seed=0)
@@ -144,14 +144,15 @@ def test_cross_validation_and_frontiers():
 def test_refusals():
     trials = {"a": [0.1, 0.2, 0.3], "b": [0.2, 0.3, 0.4]}
     refuses(lambda: rw.compare(trials, metrics="ap", segment=[1, 2, 3]), what="segments are of queries")
-    refuses(lambda: rw.compare({"a": OLD, "b": NEW}, DATA, judge=OLD, segment=SIDE), hint="…segment…")
-    refuses(lambda: rw.evaluate(OLD, DATA, judge=OLD, segment="device"), what="a judge does not go with a segment")
+    both: Any = {"judge": OLD, "segment": "device"}
+    refuses(lambda: rw.compare({"a": OLD, "b": NEW}, DATA, **both), hint="…segment…")
+    refuses(lambda: rw.evaluate(OLD, DATA, **both), what="a judge does not go with a segment")
     refuses(lambda: rw.evaluate(OLD, DATA, segment="device"), what="…segment…")
 
 
 def test_examine_says_what_segments_can_tell():
     train, test = rw.split(DATA, (0.5, 0.5), seed=0)
-    segment = {query: "few" if place < 6 else "many" for place, query in enumerate(test.query_ids.tolist())}
+    segment = {query: "few" if place < 6 else "many" for place, query in enumerate(np.asarray(test.query_ids).tolist())}
     whole, few, many = rw.examine(train, test=test, segment={"size": segment}).findings[-3:]
     assert few.sentence.startswith("size few cannot tell: 6 queries")
     assert np.isnan(few.size)

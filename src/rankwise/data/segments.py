@@ -1,13 +1,13 @@
 """Segments of queries, such as devices, markets, or head, torso and tail: the name of each query's segment."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Array, Ids, Offsets
+from rankwise.base.arrays import Array, Floats, Ids, Offsets
 from rankwise.base.sparse import dense
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def segments_of(
     """
     several = isinstance(segment, list | tuple) and len(segment) != ids.size
     found: Labels = {}
-    for one in segment if several else [segment]:  # type: ignore[union-attr]
+    for one in cast("list[Any]", segment) if several else [cast("Any", segment)]:
         named = (
             isinstance(one, Mapping) and bool(one) and all(np.ndim(v) or isinstance(v, Mapping) for v in one.values())
         )
@@ -76,7 +76,7 @@ def traffic_segments(counts: Any) -> Any:
     sizes, place = np.unique(-numbers, return_inverse=True)
     mass = np.bincount(place, numbers)
     if sizes.size < 2:
-        hint = "pass how often each is asked: segment={'traffic': rw.data.traffic_segments(counts)}"
+        hint = "`pass segment={'traffic': rw.data.traffic_segments(counts)}`, of how often each is asked"
         what = "head, torso and tail need queries that are asked more often than others"
         raise check.error(what, got="the same weight for all", hint=hint)
     before = (np.cumsum(mass) - mass) / mass.sum()  # traffic of more frequent queries
@@ -104,7 +104,7 @@ def naming(listed: Sequence[object]) -> Callable[[float], str]:
     return named
 
 
-def of_documents(values: Array, named: Callable[[float], str]) -> Any:
+def of_documents(values: Floats, named: Callable[[float], str]) -> Any:
     """Return the name of each document's value."""
     kinds, place = np.unique(values, return_inverse=True)
     return np.array([named(value) for value in kinds], object)[place]
@@ -134,7 +134,9 @@ def _by_name(
     if name == TRAFFIC and name not in features:
         return name, traffic_segments(np.ones(ids.size) if weights is None else weights)
     if data is None or (isinstance(name, str) and not features):
-        hint = f"pass a mapping from query ids to values: segment={{{name!r}: {{query: value, …}}}}"
+        hint = (
+            f"`pass segment={{{name!r}: {{query: value, …}}}}|pass a table with a column query and one for each kind`"
+        )
         got = f"{name!r}, of {'no data' if data is None else 'data whose features have no names'}"
         raise check.error("a segment is named after a feature of the data", got=got, hint=hint)
     if isinstance(name, str):

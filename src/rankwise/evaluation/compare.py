@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -12,16 +11,14 @@ from rankwise import check, moved
 from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
 from rankwise.base.stream import Stream
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.segments import Labels, Segment, segments_of
 from rankwise.evaluation.pairing import DEFAULT, System, pair
-from rankwise.evaluation.systems import Evaluated, Run, on_data
+from rankwise.evaluation.systems import Evaluated, Run
 from rankwise.statistics import significance
 from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
-from rankwise.statistics.segments import compared
 from rankwise.statistics.titles import bounds_of
 
 if TYPE_CHECKING:
+    from rankwise.data.segments import Segment
     from rankwise.metrics import MetricLike
     from rankwise.wings.judging.result import JudgedEvaluation
 
@@ -31,7 +28,7 @@ def compare(
     systems: Mapping[str, System], data: Evaluated | None = None,
     metrics: "MetricLike | Iterable[MetricLike] | None" = None, *, baseline: str | None = None, level: float = 0.95,
     correction: str = "holm", test: str | None = None, split: Sequence[float] | None = None, seed: int = 0,
-    segment: Segment | None = None,
+    segment: "Segment | None" = None,
 ) -> Comparison: ...  # fmt: skip
 @overload
 def compare(
@@ -53,7 +50,7 @@ def compare(
     test: str | None = None,
     split: Sequence[float] | None = None,
     seed: int = 0,
-    segment: Segment | None = None,
+    segment: "Segment | None" = None,
 ) -> "Comparison | JudgedEvaluation":
     """Compare systems by paired tests.
 
@@ -135,21 +132,10 @@ def compare(
     )
     if segment is None:
         return comparison
+    from rankwise.evaluation import segments
+
     again: Keywords = {"baseline": baseline, "level": level, "correction": "none", "test": test, "seed": seed}
-    labels = _segments(segment, paired, data)
-    return replace(comparison, segments=compared(comparison, labels, lambda few: compare(few, **again)))
-
-
-def _segments(segment: Segment, paired: Paired, data: Evaluated | None) -> Labels:
-    """Return the segments of the queries of a comparison, by their features or as evaluations know them."""
-    if paired.unit != "query":
-        raise check.error("segments are of queries", got=f"pairs by {paired.unit}", hint="compare evaluations")
-    lists = data if isinstance(data, RankingDataset) else None
-    if data is not None and lists is None:
-        from rankwise.evaluation import trec  # brings polars
-
-        lists = None if trec.is_qrels(data) else on_data(paired.ids, data)[1]
-    return segments_of(segment, paired.ids, weights=paired.weights, data=lists, known=paired.segments)
+    return segments.compared(comparison, segment, data, lambda few: compare(few, **again))
 
 
 def _test(

@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 from rankwise import check, moved
 from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
-from rankwise.data.segments import Segment
-from rankwise.evaluation.measure import measure, score, segments
+from rankwise.evaluation.measure import measure, score
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Evaluated, Run, Scored
 from rankwise.metrics import MetricLike
@@ -17,6 +16,7 @@ from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:
+    from rankwise.data.segments import Segment
     from rankwise.wings.judging.result import JudgedEvaluation
 
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *,
     policy: None = None, samples: None = None, exposure_cutoff: None = None, seed: int = 0, level: float = 0.95,
-    resamples: int = 2000, segment: Segment | None = None,
+    resamples: int = 2000, segment: "Segment | None" = None,
 ) -> Evaluation: ...  # fmt: skip
 @overload
 def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *, policy: str,
     samples: int | None = None, exposure_cutoff: int | None = None, seed: int = 0, level: float = 0.95,
-    resamples: int = 2000, segment: Segment | None = None,
+    resamples: int = 2000, segment: "Segment | None" = None,
 ) -> PolicyEvaluation: ...  # fmt: skip
 @overload
 def evaluate(
@@ -50,7 +50,7 @@ def evaluate(
     seed: int = 0,
     level: float = 0.95,
     resamples: int = 2000,
-    segment: Segment | None = None,
+    segment: "Segment | None" = None,
 ) -> "Evaluation | JudgedEvaluation":
     """Evaluate scores, or a model that predicts them, on every query.
 
@@ -105,7 +105,10 @@ def evaluate(
     settings: Keywords = {"seed": seed, "level": level, "resamples": resamples}
     if policy is not None:
         scores, lists, chosen_metrics = score(scores_or_model, data, metrics)
-        settings["segments"] = segments(segment, lists)
+        if segment is not None:
+            from rankwise.evaluation import segments
+
+            settings["segments"] = segments.of_data(segment, lists)
         drawn = SAMPLES if samples is None else samples
         return evaluate_policy(scores, lists, chosen_metrics, policy, drawn, exposure_cutoff, settings)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():

@@ -1,7 +1,7 @@
 """Metrics of one system on every query: what :func:`rankwise.evaluate` returns and :func:`rankwise.compare` pairs."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,13 +9,15 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.base.arrays import Array
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.segments import Labels, Segment, segments_of
 from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of
 from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
 from rankwise.metrics.judged import Judged
 from rankwise.statistics.evaluation import Evaluation, JudgedShare, Ranked
 from rankwise.statistics.judgements import judgements_of
+
+if TYPE_CHECKING:
+    from rankwise.data.segments import Segment
 
 
 def score(
@@ -34,13 +36,16 @@ def measure(
     system: Scored,
     data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike],
-    segment: Segment | None = None,
+    segment: "Segment | None" = None,
     **settings: Any,
 ) -> Evaluation:
     """Evaluate the one ranking of every query by the scores of a system; ``settings`` are those of its intervals."""
     scores, lists, chosen_metrics = score(system, data, metrics)
     values = check.scores(scores, lists.offsets, lists.query_ids)
-    settings["segments"] = segments(segment, lists)
+    if segment is not None:
+        from rankwise.evaluation import segments
+
+        settings["segments"] = segments.of_data(segment, lists)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     columns = {str(one): one.of(values, lists) for one in chosen_metrics}
     documents = (lists.labels, lists.offsets, lists.document_ids, lists.judged, lists.more_labels)
@@ -48,12 +53,6 @@ def measure(
     settings["candidates"] = getattr(lists, "candidates", "")  # of lists of texts
     settings |= {"judgements": judgements_of(lists, chosen_metrics), "judged": _judged(values, lists, chosen_metrics)}
     return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)
-
-
-def segments(segment: Segment | None, data: RankingDataset) -> Labels:
-    """Return the segments of the queries of data."""
-    ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
-    return {} if segment is None else segments_of(segment, ids, weights=data.weights, data=data)
 
 
 def _judged(scores: Array, data: RankingDataset, metrics: Sequence[Metric]) -> JudgedShare | None:

@@ -18,7 +18,7 @@ from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.segments import Labels, Segment
-from rankwise.evaluation.measure import segments
+from rankwise.evaluation import segments
 from rankwise.language import user_code
 from rankwise.language.workspace import Workspace
 from rankwise.metrics import MetricLike, metrics_for
@@ -160,7 +160,7 @@ def cross_validate(
     texts = {"what": "cross-validation", "same": "ranker, data and folds"}
     parts = (fold.parts() for fold in plan)
     finished = finished_models(checkpoint, ranker, parts, **texts, resume=resume)
-    known = None if data is None else segments(segment, data)  # a wrong name is an error before any training
+    known = None if data is None else segments.of_data(segment, data)  # a wrong name is an error before any training
     tested = []
     with bar(progress, len(plan), f"fold 1 of {len(plan)}") as update:
         trainings = Trainings("fold", len(plan), update, finished, resume)
@@ -171,7 +171,9 @@ def cross_validate(
             values = {str(metric): metric.of(scores, test) for metric in measured}
             about = cast("Ids", test.query_ids), test.weights, fold.queries, judgements_of(test, measured)()
             kinds = {name: labels[fold.queries] for name, labels in (known or {}).items()}
-            tested.append(_Tested(model, scores, values, *about, segments(segment, test) if known is None else kinds))
+            tested.append(
+                _Tested(model, scores, values, *about, segments.of_data(segment, test) if known is None else kinds)
+            )
     return _pooled(data, tested, seed=seed, level=level, resamples=resamples)
 
 

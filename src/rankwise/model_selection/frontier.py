@@ -1,10 +1,10 @@
 """The frontier of several goals: how much of one costs how much of another, by bags with different weights."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations, groupby, product
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -19,7 +19,7 @@ from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.segments import Segment
-from rankwise.evaluation.measure import segments
+from rankwise.evaluation import segments
 from rankwise.model_selection.cross_validate import Trainings, checked_ranker, finished_models
 from rankwise.objectives.base import Objective, Sum
 from rankwise.objectives.table import ObjectiveLike, objective
@@ -128,7 +128,7 @@ class Frontier(Result):
         """Return one row per segment and point: the mean of each goal's metric with its interval."""
         interval = f"{100 * self.evaluation.level:g}% interval"
         rows = []
-        for (segment, value), of_both in groupby(self.evaluation.by_segment, itemgetter(0, 1)):
+        for (segment, value), of_both in groupby(self.evaluation.by_segment, attrgetter("segment", "value")):
             means = [*of_both]
             for number, weights in enumerate(self.weights):
                 goals = means[number * len(self.goals) : (number + 1) * len(self.goals)]
@@ -160,10 +160,10 @@ class Frontier(Result):
             rows.append(row | {"dominated": bool(self.dominated[number]), "knee": number == self.knee})
         volume, objectives = self.hypervolume(), {name: repr(one) for name, one in self.goals.items()}
         size = {"value": volume.value, "low": volume.low, "high": volume.high, "reference": self.reference.tolist()}
-        kinds = plain([one._asdict() for one in self.evaluation.by_segment])
+        kinds = plain([asdict(one) for one in self.evaluation.by_segment])
         return {"objectives": objectives, "hypervolume": size, "points": rows} | ({"segments": kinds} if kinds else {})
 
-    def tables(self) -> list[tables.Table]:  # type: ignore[override]
+    def tables(self) -> list[tables.Table]:
         """Return the table of points, and that of segments where there are any."""
         return [self.table(), *([self.segment_table()] if self.evaluation.segments else [])]
 
@@ -252,7 +252,7 @@ def frontier(
     measured = [metrics.metric(name) for name in goals]
     for metric in measured:  # a label that is not there is an error before any training
         metric.of(np.zeros(data.n_docs), data)
-    kinds = segments(segment, data)
+    kinds = segments.of_data(segment, data)
     for goal in goals.values():
         fit_arguments.document_columns(train, goal, debias=False)
     texts = {"what": "frontier", "same": "ranker, objectives, points and data"}

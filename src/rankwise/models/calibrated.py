@@ -8,7 +8,6 @@ import numpy as np
 from rankwise import check
 from rankwise.base.arrays import Array, Floats, Json, Offsets
 from rankwise.base.sparse import dense
-from rankwise.data.segments import naming, of_documents
 from rankwise.models.model import Model, Score
 from rankwise.models.schema import Schema
 from rankwise.statistics.calibration import Curve
@@ -95,6 +94,8 @@ class Segments:
         """Return the name of each document's segment."""
         if self.column is None:
             return np.full(features.shape[0], ALL)
+        from rankwise.data.segments import of_documents
+
         number, named = self._named()
         return of_documents(dense(features[:, [number]])[:, 0], named)
 
@@ -110,6 +111,8 @@ class Segments:
         """Return the column of segments, and what names them: no two values alike, nor one like all documents."""
         column = 0 if self.column is None else self.column
         number = self.schema.column("segment", column, hint="pass its number")
+        from rankwise.data.segments import naming
+
         return number, naming(self.schema.categories.get(number, ()))
 
 

@@ -14,7 +14,7 @@ from rankwise.base import tables
 from rankwise.base.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.segments import Segment
-from rankwise.evaluation.measure import segments
+from rankwise.evaluation import segments
 from rankwise.models.schema import ModelInput, Schema
 from rankwise.quality import features, labels, leakage, parts
 from rankwise.quality.findings import DataFinding
@@ -145,7 +145,7 @@ def examine(
 def _smallest_difference(data: Mapping[str, RankingDataset], segment: Segment | None) -> Iterator[DataFinding]:
     """Iterate over the smallest difference that held-out queries can show, by those of two quick rankers."""
     (*_, part), topic = data, "smallest difference"
-    kinds = segments(segment, data[part])
+    kinds = segments.of_data(segment, data[part])
     if part == "train" or not data["train"].n_features:
         return
     scale = NdcgRange(data[part])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,11 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, moved
-from rankwise.base import tables, threads
+from rankwise.base import tables
 from rankwise.base.arrays import Ids, Json, read_only
-from rankwise.base.compiling import kernel
-from rankwise.base.stream import Stream, uniform_pair
-from rankwise.data.segments import Labels, Segment, segments_of
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import significance
@@ -25,14 +22,9 @@ from rankwise.statistics.titles import Titles, bounds_of, canonical, find, title
 if TYPE_CHECKING:
     import polars as pl
 
+    from rankwise.data.segments import Labels, Segment
     from rankwise.statistics.reliability import Event, Reliability
     from rankwise.statistics.segments import SegmentMean
-
-# The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
-_POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
-
-# Groups of queries that are resampled together, at most: the width is exact to 1/sqrt(2 · groups), half a percent.
-_GROUPS = 20_000
 
 SEGMENT = "segment "
 """How columns of segments begin in tables of queries."""
@@ -99,7 +91,7 @@ class Evaluation(Result):
     """The documents, where they are known, which a report shows."""
     judged: JudgedShare | None = None
     """How many of the documents ranked first were judged; None where all are, as in data sets of judged documents."""
-    segments: Labels = field(default_factory=dict)
+    segments: "Labels" = field(default_factory=dict)
     """Kind, such as "device" -> the segment of each query; also whatever ``segment`` may be that needs no data."""
     judgements: Judgements | None = None
     """Digests of the labels of every query, so that evaluations by other labels are not compared; empty where a file
@@ -119,7 +111,7 @@ class Evaluation(Result):
             candidates: str = "",
             ranked: Ranked | None = None,
             judged: JudgedShare | None = None,
-            segments: Segment | None = None,
+            segments: "Segment | None" = None,
             judgements: Judgements | None = None,
         ) -> None: ...
 
@@ -136,10 +128,15 @@ class Evaluation(Result):
         check.number("level", self.level, least=0.0, most=1.0, open_ends=True)
         check.integer("resamples", self.resamples, least=1)
         values = {name: read_only(column, contiguous=False) for name, column in values.items()}
-        segments = segments_of(self.segments, ids, weights=weights) if len(self.segments) else {}
+        segments = self._segments(ids, weights) if len(self.segments) else {}
         checked = {"values": values, "query_ids": ids, "weights": weights, "segments": segments}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    def _segments(self, ids: Ids, weights: NDArray[np.float64] | None) -> "Labels":
+        from rankwise.data.segments import segments_of
+
+        return segments_of(self.segments, ids, weights=weights)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -241,25 +238,9 @@ class Evaluation(Result):
 
     def resampled(self) -> NDArray[np.float64]:
         """(resamples, n_metrics) means of the bootstrap; where a resample drew no scored query, the mean itself."""
-        values, n_metrics = np.column_stack(list(self.values.values())), len(self.values)
-        shares = np.where(np.isnan(values), 0.0, self.query_weights[:, None])
-        products = shares * np.nan_to_num(values)
-        stream = Stream(self.seed, query_ids=self.query_ids).child("bootstrap")
-        words = stream.queries(self.query_ids.size)
-        order = np.argsort(words)  # sums must not depend on the order of queries, not even in their last bit
-        if order.size > _GROUPS:
-            drawn = stream.child("groups").per_query(order.size)[:, 0]
-            order = order[np.argsort(drawn[order], kind="stable")]  # ids may tell the time, or the market
-            starts = np.arange(_GROUPS) * order.size // _GROUPS
-            products, shares = (np.add.reduceat(column[order], starts, axis=0) for column in (products, shares))
-            words, order = words[order[starts]], np.arange(_GROUPS)
-        blocks = -(-self.resamples // 2)
-        out = np.empty((2 * blocks, n_metrics))
-        work = np.full(blocks, (15.0 + 2.0 * n_metrics) * order.size)
-        ranges = np.arange(blocks + 1, dtype=np.int64)
-        columns = (products[order], shares[order])
-        threads.over_queries(_resample, ranges, stream.key, words[order], *columns, _POISSON, out, work=work)
-        return np.where(np.isnan(out), list(self.mean.values()), out)[: self.resamples]
+        from rankwise.statistics.bootstrap import resampled
+
+        return resampled(self)
 
     def reliability(self, *, label: str | None = None, relevant: float | None = None, bins: int = 15) -> "Reliability":
         """Return how well probabilities agree with labels: the calibration error, by bins, with intervals.
@@ -304,7 +285,7 @@ class Evaluation(Result):
         facts |= {"total": self.total} if self.total else {}
         facts |= {"weighted": True} if varies(self.weights) else {}
         facts |= {"judged": self.judged._asdict()} if self.judged is not None else {}
-        facts |= {"segments": plain([one._asdict() for one in self.by_segment])} if self.segments else {}
+        facts |= {"segments": plain([asdict(one) for one in self.by_segment])} if self.segments else {}
         return {"queries": self.query_ids.size, "confidence": self.level, **facts, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
@@ -364,25 +345,3 @@ class Evaluation(Result):
 def varies(weights: NDArray[np.float64] | None) -> bool:
     """Whether some queries count more than others, so that a mean is a weighted one."""
     return weights is not None and bool(np.ptp(weights) > 0.0)
-
-
-@kernel
-def _resample(first, last, offsets, key, words, products, shares, cumulative, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    """Resamples 2·first to 2·last: each query counts as often as Poisson(1) says, for all metrics alike."""
-    n_metrics = products.shape[1]
-    for block in range(first, last):
-        top = np.zeros((2, n_metrics))
-        bottom = np.zeros((2, n_metrics))
-        for q in range(words.size):
-            pair = uniform_pair(key, words[q], 0, block)
-            for half in range(2):
-                times = 0
-                while times < cumulative.size and pair[half] > cumulative[times]:
-                    times += 1
-                if times:
-                    for m in range(n_metrics):
-                        top[half, m] += times * products[q, m]
-                        bottom[half, m] += times * shares[q, m]
-        for half in range(2):
-            for m in range(n_metrics):
-                out[2 * block + half, m] = top[half, m] / bottom[half, m] if bottom[half, m] > 0 else np.nan

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +116,7 @@ class Gate(Result):
             for one in self.checks
         )
         ends = f"{100 * self.level:g}%"
-        header = ("metric", "segment", "", "queries", "differ", "difference", f"above ({ends})", f"below ({ends})")
+        header = ["metric", "segment", "", "queries", "differ", "difference", f"above ({ends})", f"below ({ends})"]
         notes = [self.sentence]
         notes.append(
             f"Margin {self.margin:g}: passes where the one-sided interval is above −{self.margin:g}, fails where it is "
@@ -124,8 +124,8 @@ class Gate(Result):
         )
         if len(self.checks) > 1:
             notes.append("All must pass, each at the full level: no correction is needed (intersection-union test).")
-        header = (*header, "smallest margin", "verdict")
-        return tables.Table(header=header, rows=rows, align="lllrrrrrrl", notes=tuple(notes))
+        header += ["smallest margin", "verdict"]
+        return tables.Table(header=tuple(header), rows=rows, align="lllrrrrrrl", notes=tuple(notes))
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per check."""
@@ -158,7 +158,7 @@ def gate(
     against = check.choice("against", against or comparison.baseline or names[0], names)
     others = [name for name in names if name != against]
     if system is None and len(others) > 1:
-        raise check.error("a gate is for one system", got=", ".join(others), hint="pass system=, or compare two")
+        raise check.error("a gate is for one system", got=", ".join(others), hint="`pass system=…`, or compare two")
     system = check.choice("system", system or others[0], names)
     if system == against:
         raise check.error("a gate needs two systems", got=f"{system!r} against itself")
@@ -227,7 +227,8 @@ def _ends(values: Array, weights: Array | None, metric: str, level: float) -> tu
     return min(low, plain[0]), max(high, plain[1]), mean.smallest_margin(level), ""
 
 
-class MeanDifference(NamedTuple):
+@dataclass(frozen=True)
+class MeanDifference:
     """The mean of differences between two systems: most are near 0, and few are large.
 
     Student's t is for values without long tails. Where few queries lose much, samples that have fewer of them look both
@@ -246,7 +247,8 @@ class MeanDifference(NamedTuple):
         deviations = (values - test.mean) * (1.0 if weights is None else weights)
         second, third, fourth = (float((deviations**power).sum()) for power in (2, 3, 4))
         freedom = 2.0 / max(fourth / second**2 - 1.0 / values.size, 1e-12)
-        return cls(test._replace(freedom=min(test.freedom, freedom)), third / second**1.5)  # type: ignore[arg-type]
+        freedom = min(test.freedom, freedom)
+        return cls(significance.TTest(test.mean, test.error, freedom), third / second**1.5)
 
     def quantile(self, part: float) -> float:
         """Return a quantile of (mean − truth) / error."""
@@ -263,7 +265,7 @@ class MeanDifference(NamedTuple):
         >>> round(MeanDifference(significance.TTest(0.0, 0.01, 10**6)).smallest_margin(), 4)
         0.0249
         """
-        plain = self._replace(skewness=0.0)
+        plain = MeanDifference(self.test)
         width = max(self.quantile(level), plain.quantile(level))  # no interval is narrower than Student's
         return self.test.error * (width - self.quantile(1.0 - power))
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.base import tables
-from rankwise.base.arrays import Json
+from rankwise.base.arrays import Json, Keywords
 from rankwise.data.segments import PARTS, Labels
 from rankwise.statistics import significance
 from rankwise.statistics.evaluation import Evaluation
@@ -86,8 +86,8 @@ class SegmentComparison(Result):
     def table(self, *, titles: Titles | None = None) -> tables.Table:
         """Return one row per metric, pair and segment."""
         shown = titles_of(list(dict.fromkeys(one.metric for one in self.pairs)), titles)
-        header = ("metric", "system", "against", "segment", "", "queries", "difference")
-        header += (f"{100 * self.level:g}% interval", "p adjusted", "verdict")
+        header = ["metric", "system", "against", "segment", "", "queries", "difference"]
+        header += [f"{100 * self.level:g}% interval", "p adjusted", "verdict"]
         rows = tuple(
             (
                 *(shown[one.metric], one.system, one.against, one.segment, one.value, f"{one.queries:,}"),
@@ -103,7 +103,7 @@ class SegmentComparison(Result):
         notes.append(f"Gains and losses: α = {significance.alpha(self.level):g}, {how}; intervals are uncorrected.")
         if any(np.isnan(one.p) for one in self.pairs):
             notes.append(f"A segment with fewer than {significance.RESAMPLED} queries cannot tell, and is not tested.")
-        return tables.Table(header=header, rows=rows, align="lllllrrrrl", notes=tuple(notes))
+        return tables.Table(header=tuple(header), rows=rows, align="lllllrrrrl", notes=tuple(notes))
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per metric, pair and segment: the fields of :class:`SegmentPair`."""
@@ -152,16 +152,17 @@ def compared(
         rows_ = [*group]
         p = np.array([one.p for one in rows_])
         p[~np.isnan(p)] = corrected(p[~np.isnan(p)])
-        for one, adjusted in zip(rows_, p.tolist(), strict=True):
-            verdict: SegmentVerdict = "gains" if one.difference > 0.0 else "loses"
+        for row, adjusted in zip(rows_, p.tolist(), strict=True):
+            verdict: SegmentVerdict = "gains" if row.difference > 0.0 else "loses"
             sure = adjusted < significance.alpha(comparison.level)
-            decided.append(replace(one, p_adjusted=adjusted, verdict=verdict if sure else "cannot tell"))
+            decided.append(replace(row, p_adjusted=adjusted, verdict=verdict if sure else "cannot tell"))
     return SegmentComparison(
         labels=labels, pairs=tuple(decided), level=comparison.level, correction=comparison.correction
     )
 
 
-class SegmentMean(NamedTuple):
+@dataclass(frozen=True)
+class SegmentMean:
     """The mean of a metric on a segment, with its interval; NaN where the metric scores no query of it."""
 
     segment: str
@@ -201,7 +202,7 @@ def part_of(evaluation: Evaluation, rows: NDArray[np.bool_], metrics: Sequence[s
     if not metrics:
         return None
     weights = None if evaluation.weights is None else evaluation.weights[rows]
-    settings = {"seed": evaluation.seed, "level": evaluation.level, "resamples": evaluation.resamples}
+    settings: Keywords = {"seed": evaluation.seed, "level": evaluation.level, "resamples": evaluation.resamples}
     return Evaluation(
         {name: evaluation[name][rows] for name in metrics}, evaluation.query_ids[rows], weights, **settings
     )

@@ -227,7 +227,12 @@ def compare(
     running.check_target(report, outputs.PAGES)
     tests: Keywords = {"baseline": baseline, "level": level, "correction": correction}
     if measuring.judge is not None or sampled is not None:
-        beside = {"--plot": plot, "--report": report, "--paired-test": test != "fisher", "--format": format != "text"}
+        beside: dict[str, object] = {
+            "--plot": plot,
+            "--report": report,
+            "--paired-test": test != "fisher",
+            "--format": format != "text",
+        }
         beside |= {"--segment": segment, "--not-worse-than": not_worse_than}
         measuring.reject(beside)
         _judged(rankings, measuring, output, running, sampled=sampled, **tests)

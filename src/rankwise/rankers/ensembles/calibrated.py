@@ -13,7 +13,6 @@ from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, OneOf, Unset, assign, check_declared
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.segments import of_lists
 from rankwise.metrics import MetricLike
 from rankwise.models import attributes
 from rankwise.models.calibrated import ALL, CalibratedModel, Segments, curves_of, knots
@@ -225,6 +224,8 @@ class CalibratedRanker(MetaRanker):
         """Fit the curve of all documents, and of every segment that has enough, by its name for each document."""
         relevant = self.predicts_.of(data.labels, data.more_labels)
         weights = _document_weights(data)
+        from rankwise.data.segments import of_lists
+
         of_lists(names, self.segment, data.offsets, data.query_ids, ", or their order would change")
         curves = {}
         for name in dict.fromkeys((ALL, *names)):

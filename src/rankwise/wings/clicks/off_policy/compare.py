@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,6 @@ from rankwise.base.arrays import Array, Column, Keywords, Offsets, index_of, off
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option, Unset, Within
 from rankwise.data.io import Table, as_polars, file_formats
-from rankwise.data.segments import Segment
 from rankwise.evaluation import Scored, scores_of, trec
 from rankwise.rankers import score_deviation
 from rankwise.statistics import TTest, t_test
@@ -45,6 +44,9 @@ from rankwise.wings.clicks.off_policy.segments import SegmentClicks, log_parts, 
 from rankwise.wings.clicks.off_policy.targets import Estimates, estimates, fitted
 from rankwise.wings.clicks.positions.bias import Bias
 
+if TYPE_CHECKING:
+    from rankwise.data.segments import Segment
+
 ESTIMATORS = ("position", "item-position", "cascade")
 PRODUCTION = "production"
 _PREDICTED = 0.05  # of production's exposure: what may rest on predictions that no clicks of production confirm
@@ -67,7 +69,7 @@ def compare(
     targets: RankingDataset | Estimates | None = None,
     unchecked: Annotated[bool, "Whether to decide although a check fails, or that of the bias cannot run."] = False,
     seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
-    segment: Segment | None = None,
+    segment: "Segment | None" = None,
 ) -> OffPolicyComparison | OffPolicyComparisons:
     """Compare candidates with production by the clicks on rankings that were logged, and say which to ship.
 
@@ -258,7 +260,7 @@ def compare(
 
 def _with_segments(
     whole: OffPolicyComparison | OffPolicyComparisons, systems: Mapping[str, Scored], log: Log, bias: Bias | None,
-    features: RankingDataset | Table | None, segment: Segment, **settings: object,
+    features: RankingDataset | Table | None, segment: "Segment", **settings: object,
 ) -> OffPolicyComparison | OffPolicyComparisons:  # fmt: skip
     """Add what each segment says of each candidate alone; Holm goes over both, gains and losses alike."""
     *candidates, production = _names(systems)

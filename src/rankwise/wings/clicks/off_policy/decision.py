@@ -147,7 +147,7 @@ class OffPolicyComparison(Result):
     def _name(self, blend: Blend) -> str:
         return self.candidate if blend.share == 1.0 else f"{blend.share:g} {self.candidate}"
 
-    def tables(self) -> list[tables.Table]:  # type: ignore[override]
+    def tables(self) -> list[tables.Table]:
         """Return the table of blends, and that of segments where there are any."""
         return [self.table(), *([segment_table(self.candidate, self.segments)] if self.segments else [])]
 
@@ -214,7 +214,7 @@ class OffPolicyComparisons(Result):
         """Return the comparison of each candidate as JSON-serializable data."""
         return {"level": self.level, "candidates": {one.candidate: one.to_dict() for one in self.comparisons}}
 
-    def tables(self) -> list[tables.Table]:  # type: ignore[override]
+    def tables(self) -> list[tables.Table]:
         """Return the table of candidates, and those of segments where there are any."""
         return [self.table(), *(segment_table(one.candidate, one.segments) for one in self.comparisons if one.segments)]
 

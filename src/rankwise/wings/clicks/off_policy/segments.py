@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
 from rankwise import RankingDataset, check
 from rankwise.base import tables
 from rankwise.base.arrays import index_of
-from rankwise.data.segments import Labels, Segment, segments_of
 from rankwise.wings.clicks.logs.log import Log
 
+if TYPE_CHECKING:
+    from rankwise.data.segments import Labels, Segment
+
+SegmentVerdict = Literal["gains", "loses", "cannot tell"]
 LOGGED = "segment"
 """The name of the log's own segments, of impressions."""
 
@@ -29,12 +32,12 @@ class SegmentClicks:
     high: float = np.nan
     level: float
     """The level of the interval and the verdict, by Holm over segments and candidates."""
-    verdict: Literal["gains", "loses", "cannot tell"] = "cannot tell"
+    verdict: SegmentVerdict = "cannot tell"
     reason: str = ""
     """Why it cannot tell."""
 
 
-def log_parts(log: Log, segment: Segment, features: RankingDataset | None) -> Iterator[tuple[str, str, Log]]:
+def log_parts(log: Log, segment: "Segment", features: RankingDataset | None) -> Iterator[tuple[str, str, Log]]:
     """Iterate over the segments of a log: kind, name and part of the log."""
     several = isinstance(segment, list | tuple) and len(segment) != log.n_queries
     for one in cast("list[Segment]", segment) if several else [segment]:
@@ -49,8 +52,10 @@ def log_parts(log: Log, segment: Segment, features: RankingDataset | None) -> It
                     yield kind, name, log.only(queries=names == name)
 
 
-def _of_queries(log: Log, segment: Segment, features: RankingDataset | None) -> Labels:
+def _of_queries(log: Log, segment: "Segment", features: RankingDataset | None) -> "Labels":
     """Return the segments of the queries of a log; traffic is that of the log."""
+    from rankwise.data.segments import segments_of
+
     cells = log.queries * (log.n_positions + 1) + log.positions
     shown = np.bincount(cells, log.impressions, log.n_queries * (log.n_positions + 1))
     traffic = shown.reshape(log.n_queries, -1).max(1)
@@ -67,7 +72,7 @@ def outcome(kind: str, value: str, part: Log, level: float, compared: Callable[[
         return replace(found, reason=check.Message.of(wrong).problem)
     alone, verdict = one.alone, one.verdict  # type: ignore[attr-defined]
     ends = {"difference": alone.difference, "low": alone.low, "high": alone.high}
-    words = {"ship": "gains", "do not ship": "loses"}
+    words: dict[str, SegmentVerdict] = {"ship": "gains", "do not ship": "loses"}
     reason = alone.failure if verdict == "cannot tell" else ""
     return replace(found, **ends, verdict=words.get(verdict, "cannot tell"), reason=reason)
 
