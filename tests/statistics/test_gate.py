@@ -1,6 +1,8 @@
 """Gates: one-sided bounds against a pencil and SciPy, few queries that differ, segments, and false passes."""
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.statistics.gate import MeanDifference, checked
+from rankwise.statistics.segments import compared
 from rankwise.statistics.significance import t_test
 from tests.refusals import refuses
 
@@ -161,3 +164,22 @@ def test_refusals():
     refuses(lambda: trials.gate(0.01), what="a gate goes by queries", got="pairs by trial")
     refuses(lambda: rw.compare(three, level=0.4).gate(0.01, system="b"), what="…one-sided…")
     assert rw.compare(three, baseline="c").gate(0.9, system="b").against == "c"
+
+
+def test_what_depends_on_unjudged_documents_cannot_tell():
+    rng = np.random.default_rng(4)
+    market = np.repeat(["de", "fr"], 60)
+    plain = np.array([np.full(120, 0.5), 0.5 + rng.normal(0.02, 0.03, 120)])
+    filled = plain - np.array([np.zeros(120), np.where(market == "fr", 0.06, 0.0)])
+    systems = {name: rw.Evaluation({"ap": row}, range(120)) for name, row in zip(("old", "new"), plain, strict=True)}
+    comparison = rw.compare(systems, segment={"market": market}, test="t")
+    paired = replace(comparison.paired, filled={"ap": filled})
+    unsettled = replace(comparison, paired=paired)
+    assert [one.verdict for one in comparison.gate(0.01).checks] == ["passes"] * 3
+    checks = unsettled.gate(0.01).checks
+    assert [one.verdict for one in checks] == ["cannot tell", "passes", "cannot tell"]
+    assert checks[0].reason == "it depends on documents that were never judged"
+    labels = {"market": market.astype(object)}
+    said = [compared(one, labels, partial(rw.compare, correction="none", test="t")) for one in (comparison, unsettled)]
+    assert [one.verdict for one in said[0].pairs] == ["gains", "gains"]
+    assert [one.verdict for one in said[1].pairs] == ["gains", "cannot tell"]

@@ -62,6 +62,13 @@ def comparison() -> rw.Comparison:
 
 
 @cache
+def by_segment() -> rw.Comparison:
+    values = RNG.random((2, 40))
+    systems = {name: rw.Evaluation({"ap": row}, range(40)) for name, row in zip(("a, tuned", "b"), values, strict=True)}
+    return rw.compare(systems, segment={"device & market": np.arange(40) % 7 // 3})
+
+
+@cache
 def explanation() -> Any:
     model = rw.LightGBMRanker("xendcg", rounds=3, leaves=3, min_documents=2, threads=1).fit(data())
     return rw.explain(model, data(), query="q3")
@@ -191,6 +198,8 @@ RESULTS: dict[str, Any] = {
     "JudgedEvaluation": judged,
     "GroupExposure": lambda: policy().groups,
     "Comparison": comparison,
+    "SegmentComparison": lambda: by_segment().segments,
+    "Gate": lambda: by_segment().gate(0.1),
     "Explanation": explanation,
     "Breakdown": lambda: explanation().versus(*explanation().documents[:2]),
     "Reliability": lambda: rw.evaluate(1.0 / (1.0 + np.exp(-data().features[:, 0])), data()).reliability(bins=3),

@@ -1,7 +1,7 @@
 """The result of a comparison: means with significance marks, every paired test, and how they are shown."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
@@ -76,6 +76,9 @@ class Paired:
     """(n_units,) query weights; None: all the same."""
     evaluations: Mapping[str, Evaluation]
     """System -> its evaluation, where units are queries."""
+    filled: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """``values`` of metrics if unjudged documents are as judged ones at their depth, where that is known: gates and
+    claims on segments need both."""
 
     @property
     def segments(self) -> "Labels":

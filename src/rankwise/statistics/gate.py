@@ -171,12 +171,15 @@ def gate(
     for title in chosen:
         name = find(title, comparison.metrics) or check.choice("metric", str(title), comparison.metrics)
         values = paired.values[name]
-        differences = values[names.index(system)] - values[names.index(against)]
+        pair = names.index(system), names.index(against)
+        readings = [one[pair[0]] - one[pair[1]] for one in (values, paired.filled.get(name)) if one is not None]
         for kind, value, rows in [("", "", everything), *parts(labels)]:
-            counted = rows & ~np.isnan(differences)
+            counted = rows & ~np.isnan(readings[0])
             counted &= True if paired.weights is None else paired.weights > 0.0
             weights = None if paired.weights is None else paired.weights[counted]
-            found = checked(differences[counted], weights, name, margin, comparison.level)
+            found, *filled = (checked(one[counted], weights, name, margin, comparison.level) for one in readings)
+            if any(one["verdict"] != found["verdict"] for one in filled):
+                found |= {"verdict": "cannot tell", "reason": "it depends on documents that were never judged"}
             checks.append(GateCheck(metric=name, segment=kind, value=value, **found))
     verdicts = {one.verdict for one in checks}
     verdict: GateVerdict = "fails" if "fails" in verdicts else "cannot tell" if "cannot tell" in verdicts else "passes"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rankwise.statistics.comparison import Comparison, Pair
 
 SegmentVerdict = Literal["gains", "loses", "cannot tell"]
+UNCLEAR: SegmentVerdict = "cannot tell"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,32 +120,57 @@ class SegmentComparison(Result):
 def compared(
     comparison: "Comparison", labels: Labels, compare: Callable[[Mapping[str, Any]], "Comparison"]
 ) -> SegmentComparison:
-    """Test the pairs of a comparison on each segment: ``compare`` tests them on some queries, without a correction."""
+    """Test the pairs of a comparison on each segment: ``compare`` tests them on some queries, without a correction.
+
+    Where documents were not judged, a verdict is that which both readings of them share.
+    """
+    pairs, filled = (
+        _decided(comparison, labels, compare, values) for values in (comparison.paired.values, comparison.paired.filled)
+    )
+    others = {(_key(one), one.segment, one.value): one.verdict for one in filled}
+    said = [others.get((_key(one), one.segment, one.value), one.verdict) for one in pairs]
+    shared = [
+        one if one.verdict == other else replace(one, verdict=UNCLEAR) for one, other in zip(pairs, said, strict=True)
+    ]
+    return SegmentComparison(
+        labels=labels, pairs=tuple(shared), level=comparison.level, correction=comparison.correction
+    )
+
+
+def _decided(
+    comparison: "Comparison",
+    labels: Labels,
+    compare: Callable[[Mapping[str, Any]], "Comparison"],
+    values: Mapping[str, NDArray[np.float64]],
+) -> list[SegmentPair]:
+    """Test pairs on each segment, pair after pair, by metric -> (n_systems, n_queries) values."""
+    if not values:
+        return []
     paired, pairs = comparison.paired, []
-    values = {
-        name: Evaluation({metric: rows[number] for metric, rows in paired.values.items()}, paired.ids, paired.weights)
+    systems = {
+        name: Evaluation({metric: rows[number] for metric, rows in values.items()}, paired.ids, paired.weights)
         for number, name in enumerate(comparison.systems)
     }
+    chosen = [pair for pair in comparison.pairs if pair.metric in values]
     for segment, value, rows in parts(labels):
-        numbers: dict[str, NDArray[np.bool_]] = {}
-        for metric, columns in paired.values.items():
-            counted = rows & ~np.isnan(columns).any(0)
-            numbers[metric] = counted if paired.weights is None else counted & (paired.weights > 0.0)
-        enough = [metric for metric, counted in numbers.items() if counted.sum() >= significance.RESAMPLED]
+        numbers = {}
+        for metric in values:
+            counted = [rows & one.counted(metric) for one in systems.values()]
+            numbers[metric] = int(np.logical_and.reduce(counted).sum())
+        enough = [metric for metric, count in numbers.items() if count >= significance.RESAMPLED]
         tested = {}
-        few = {name: part_of(one, rows, enough) for name, one in values.items()}
         if enough:
-            within = compare(few)
+            within = compare({name: part_of(one, rows, enough) for name, one in systems.items()})
             tested = {_key(pair): (pair, within.mean[pair.metric]) for pair in within.pairs}
-        for pair in comparison.pairs:
+        for pair in chosen:
             about = {"metric": pair.metric, "system": pair.system, "against": pair.against}
-            kind = {"segment": segment, "value": value, "queries": int(numbers[pair.metric].sum())}
+            kind = {"segment": segment, "value": value, "queries": numbers[pair.metric]}
             one, means = tested.get(_key(pair), (None, {}))
             found = dict.fromkeys(("difference", "low", "high"), np.nan)
             found = {name: getattr(one, name) for name in found} if one else found
             found |= {"mean": means.get(pair.system, np.nan), "mean_against": means.get(pair.against, np.nan)}
             pairs.append(SegmentPair(**about, **kind, **found, p=one.p_adjusted if one else np.nan))  # type: ignore[arg-type]
-    order = {_key(pair): number for number, pair in enumerate(comparison.pairs)}
+    order = {_key(pair): number for number, pair in enumerate(chosen)}
     pairs.sort(key=lambda one: order[_key(one)])
     corrected = significance.holm if comparison.correction == "holm" else np.asarray
     decided: list[SegmentPair] = []
@@ -155,10 +181,8 @@ def compared(
         for row, adjusted in zip(rows_, p.tolist(), strict=True):
             verdict: SegmentVerdict = "gains" if row.difference > 0.0 else "loses"
             sure = adjusted < significance.alpha(comparison.level)
-            decided.append(replace(row, p_adjusted=adjusted, verdict=verdict if sure else "cannot tell"))
-    return SegmentComparison(
-        labels=labels, pairs=tuple(decided), level=comparison.level, correction=comparison.correction
-    )
+            decided.append(replace(row, p_adjusted=adjusted, verdict=verdict if sure else UNCLEAR))
+    return decided
 
 
 @dataclass(frozen=True)
