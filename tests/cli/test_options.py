@@ -128,7 +128,10 @@ def test_every_option_has_a_sentence(name: str):
 
 # One name, one thing
 
-OWN_WORDS = {"--negatives": "a share, a number or both"}  # of the same: how many negatives
+OWN_WORDS = {
+    "--negatives": "a share, a number or both",  # of the same: how many negatives
+    "--segment": "the column of a log; features of queries, several, or a table",
+}
 PATHS = {"FILE", "DIR", "FILES"}
 
 

@@ -22,7 +22,6 @@ from rankwise.cli.wing import (
     outputs,
     register,
     register_group,
-    segment_of,
 )
 from rankwise.data.io import shown
 from rankwise.evaluation import ranking_names
@@ -155,7 +154,6 @@ def compare(
     columns: LogColumns,
     settings: Annotated[Keywords, of("rankwise.clicks:compare")],
     holdout: Holdout = 0.3,
-    segment: arguments.Segment = (),
     strict: Annotated[bool, "End with exit code 3 on 'do not ship', and with 4 on 'cannot tell'."] = False,
     plot: arguments.Plot = None,
     reading: FeatureReading,
@@ -165,7 +163,8 @@ def compare(
 
     Blends of both are tested in order, from a quarter of the candidate. Clicks are those of queries that
     'rankwise clicks train' left out; --holdout 1 uses all, for a candidate that never saw this log. Name all candidates
-    at once: their levels are corrected for their number (Holm).
+    at once: their levels are corrected for their number (Holm). With --segment it also says which segments gain and
+    which lose.
 
     rankwise clicks compare log.parquet features.parquet new=model production=old --bias bias.json
     rankwise clicks compare log.csv features.csv a=first b=second production=old.csv --bias bias.json
@@ -178,9 +177,8 @@ def compare(
     part = _part(clicks, holdout, running.seed, held_out=True)
     with running.steps(1) as bar:
         bar.step(f"Comparing by clicks of {part.n_queries:,} queries")
-        result = rw.clicks.compare(
-            rankings, part, rw.clicks.read_bias(bias), data, segment=segment_of(segment), **settings
-        )
+        settings |= {"segment": "segment"} if len(part.segment_names) > 1 else {}
+        result = rw.clicks.compare(rankings, part, rw.clicks.read_bias(bias), data, **settings)
     running.say(result.to_dict(), result, plot=plot)
     if strict:
         raise typer.Exit(max(map(_CODES.__getitem__, result.verdicts.values())))
