@@ -8,3 +8,5 @@ from rankwise.wings.judging.agreement import agreement as agreement
 from rankwise.wings.judging.judgements import read as read
 from rankwise.wings.judging.plan import Plan as Plan
 from rankwise.wings.judging.plan import plan as plan
+from rankwise.wings.judging.preferences import Preferences as Preferences
+from rankwise.wings.judging.preferences import preferences as preferences
