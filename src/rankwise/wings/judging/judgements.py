@@ -9,7 +9,7 @@ which the last counts.
 import csv
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import polars as pl
 
 from rankwise import check
 from rankwise.base import files, tables
-from rankwise.data.io import BYTE_ORDER_MARK, parse, read_bytes
+from rankwise.data.io import BYTE_ORDER_MARK, TextTable, parse, read_bytes
 
 try:
     import fcntl
@@ -28,6 +28,8 @@ COLUMNS = ("query", "document", "grade", "judge")
 """Columns that must be there."""
 KEY = ("judge", "query", "document")
 _MORE = ("version", "prompt", "time")
+CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
+"""Letters that ids and names of judges may not have: lines and cells end there."""
 _WHOLE = re.compile(r"[0-9]{4}-[0-9-]{5}T[0-9:]{8}\.[0-9]{3}Z")
 
 
@@ -37,24 +39,34 @@ def read_rows(path: str | Path) -> pl.DataFrame:
     A last line that was torn by a crash is left out: nobody was told that it is kept.
     """
     content = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
-    table = parse(content[: _whole(content)], Path(path), between=",")
+    frame = checked(parse(content[: _whole(content)], Path(path), between=","), path, COLUMNS)
+    return frame.with_columns(pl.lit(None, pl.String).alias(name) for name in _MORE if name not in frame.columns)
+
+
+def checked(table: TextTable, path: str | Path, needed: Sequence[str], *, once: bool = False) -> pl.DataFrame:
+    """Return a table of documents with ids as text, and grades and probabilities as numbers; errors name the line.
+
+    With ``once`` a document may stand only once under a query.
+    """
     frame = tables.from_csv(table.frame)
-    if missing := [name for name in COLUMNS if name not in frame.columns]:
-        hint = f"the first line names the columns: {','.join(COLUMNS)},time"
-        raise check.error(
-            f"judgements need a column {missing[0]}", got=", ".join(frame.columns), where=str(path), hint=hint
-        )
-    frame = frame.with_columns(pl.lit(None, pl.String).alias(name) for name in _MORE if name not in frame.columns)
+    if missing := [name for name in needed if name not in frame.columns]:
+        got, hint = ", ".join(frame.columns), f"the first line names the columns, among them {', '.join(needed)}"
+        raise check.error(f"there is no column {missing[0]}", got=got, where=str(path), hint=hint)
     names = [name for name in ("grade", "probability") if name in frame.columns]
-    numbers = {name: frame[name].cast(pl.Float64, strict=False) for name in names}
-    wrong = {
-        name: frame[name].is_not_null() & ~(column.is_finite().fill_null(False)) for name, column in numbers.items()
-    }
-    wrong |= {name: frame[name].is_null() for name in KEY}
-    for name, rows in wrong.items():
-        if rows.any():
-            row = int(rows.arg_max() or 0)
-            what = f"every {name} must be a number" if name in numbers else f"every row must name its {name}"
+    numbers = {name: frame[name].str.strip_chars().cast(pl.Float64, strict=False) for name in names}
+    rules = []
+    for name, column in numbers.items():
+        wrong = frame[name].is_not_null() & ~column.is_finite().fill_null(False)
+        rules.append((name, f"every {name} must be a number, or empty", wrong))
+    for name in (one for one in needed if one not in numbers):
+        wrong = frame[name].is_null() | frame[name].str.contains(CONTROL).fill_null(False)
+        rules.append((name, f"every line must have a {name}, without tabs and line ends", wrong))
+    if once:
+        again = ~frame.select(pl.struct("query", "document").is_first_distinct()).to_series()
+        rules.append(("document", "a document may stand only once under a query", again))
+    for name, what, wrong in rules:
+        if wrong.any():
+            row = int(wrong.arg_max() or 0)
             raise check.error(what, got=repr(frame[name][row] or ""), where=f"{path}, {table.place(row)}")
     return frame.with_columns(column.alias(name) for name, column in numbers.items())
 
@@ -84,7 +96,12 @@ def read(path: str | Path) -> pl.DataFrame:
     ...     read(path).select("document", "grade").rows()  # the grade of a was taken back
     [('b', 2.0)]
     """
-    return standing(read_rows(path))
+    rows = read_rows(path)
+    found = standing(rows)
+    if "probability" not in rows.columns:
+        return found
+    left = rows.unique(KEY[1:], keep="first", maintain_order=True).join(found, on=KEY[1:], how="anti")
+    return pl.concat([found, left.with_columns(grade=pl.lit(None, pl.Float64))])
 
 
 class JudgementFile:
@@ -94,6 +111,8 @@ class JudgementFile:
     """
 
     def __init__(self, path: Path, *, columns: tuple[str, ...] = (*COLUMNS, "time")) -> None:
+        if path.suffix.lower() != ".csv":
+            raise check.error("judgements are a .csv file", got=str(path), hint="end its name in .csv")
         self.path, new = path, not path.exists() or not path.stat().st_size
         files.check_writable(path, force=True)
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
@@ -129,7 +148,9 @@ class JudgementFile:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        handle, self._file = self._file, -1
+        if handle >= 0:
+            os.close(handle)
 
     def _lock(self) -> None:
         if fcntl is None:
