@@ -123,24 +123,25 @@ def test_texts_are_found_and_missing_ones_are_said(task):
 
 
 def test_undo_takes_back_one_answer_after_another_and_resumes_where_it_stood(plan, task):
-    first, second, third = [task.state("ann")["document"]["id"]], [], []
-    for place, grade in ((first, 2), (second, None), (third, 4)):
-        place[:] = [task.state("ann")["document"]["id"]]
-        task.answer("ann", "q1", place[0], grade)
+    shown = []
+    for grade in (2, None, 4):
+        shown.append(task.state("ann")["document"]["id"])
+        task.answer("ann", "q1", shown[-1], grade)
+    first, second, third = shown
     state = task.undo("ann")
-    assert (state["document"]["id"], state["document"]["grade"], state["judged"]) == (third[0], 4, 1)
+    assert (state["document"]["id"], state["document"]["grade"], state["judged"]) == (third, 4, 1)
     state = task.undo("ann")
-    assert (state["document"]["id"], state["document"]["grade"], state["skipped"]) == (second[0], None, 0)
-    assert task.answer("ann", "q1", second[0], 0)["document"]["id"] == third[0]
+    assert (state["document"]["id"], state["document"]["grade"], state["skipped"]) == (second, None, 0)
+    assert task.answer("ann", "q1", second, 0)["document"]["id"] == third
     task.file.close()
     resumed = task_of(plan)
     assert resumed.state("ann") == task.state("ann")
     assert [row[1:] for row in kept(resumed)] == [
-        (first[0], "2"), (second[0], ""), (third[0], "4"), (third[0], ""), (second[0], "0")
+        (first, "2"), (second, ""), (third, "4"), (third, ""), (second, "0")
     ]  # fmt: skip
     for _ in range(3):
         state = resumed.undo("ann")
-    assert (state["judged"], state["undo"], state["document"]["id"]) == (0, False, first[0])
+    assert (state["judged"], state["undo"], state["document"]["id"]) == (0, False, first)
     assert rw.judging.read(task.file.path).is_empty()
     resumed.file.close()
 
@@ -197,7 +198,7 @@ def test_a_plan_without_anything_to_judge_and_other_mistakes_are_sentences(tmp_p
     assert "line 2" in refused("judge", "serve", plan, *files)
     (tmp_path / "docs.jsonl").write_text('{"_id": "a", "text": "x"}\n')
     assert "end its name in .csv" in refused("judge", "serve", plan, *files, "-o", tmp_path / "out.txt")
-    task = JudgingTask(plan, files[1], files[3], tmp_path / "judged.csv")  # type: ignore[arg-type]
+    task = JudgingTask(plan, files[1], files[3], tmp_path / "judged.csv")
     with Server(task) as server:
         taken = refused("judge", "serve", plan, *files, "--port", server.server_port)
     assert "cannot listen on 127.0.0.1" in taken
@@ -265,7 +266,12 @@ def test_answers_that_are_none_are_refused_and_nothing_is_kept(port, task, body,
 
 def test_two_judges_at_once_lose_nothing(port, task, monkeypatch):
     append = task.file.append
-    monkeypatch.setattr(task.file, "append", lambda *rows: (append(*rows), time.sleep(0.002)))  # others come in between
+
+    def slow(*rows: Any) -> None:
+        append(*rows)
+        time.sleep(0.002)  # in which others come
+
+    monkeypatch.setattr(task.file, "append", slow)
 
     def judge(name: str) -> int:
         state, count = ask(port, "secret", f"/state?judge={name}")[1], 0

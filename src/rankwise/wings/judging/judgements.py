@@ -52,13 +52,13 @@ def checked(table: TextTable, path: str | Path, needed: Sequence[str], *, once: 
     if missing := [name for name in needed if name not in frame.columns]:
         got, hint = ", ".join(frame.columns), f"the first line names the columns, among them {', '.join(needed)}"
         raise check.error(f"there is no column {missing[0]}", got=got, where=str(path), hint=hint)
-    names = [name for name in ("grade", "probability") if name in frame.columns]
+    names = [name for name in frame.columns if name in ("grade", "probability")]
     numbers = {name: frame[name].str.strip_chars().cast(pl.Float64, strict=False) for name in names}
-    rules = []
-    for name, column in numbers.items():
-        wrong = frame[name].is_not_null() & ~column.is_finite().fill_null(False)
+    rules: list[tuple[str, str, pl.Series]] = []
+    for name in names:
+        wrong = frame[name].is_not_null() & ~numbers[name].is_finite().fill_null(False)
         rules.append((name, f"every {name} must be a number, or empty", wrong))
-    for name in (one for one in needed if one not in numbers):
+    for name in (one for one in needed if one not in names):
         wrong = frame[name].is_null() | frame[name].str.contains(CONTROL).fill_null(False)
         rules.append((name, f"every line must have a {name}, without tabs and line ends", wrong))
     if once:
@@ -153,10 +153,9 @@ class JudgementFile:
             os.close(handle)
 
     def _lock(self) -> None:
-        if fcntl is None:
-            return
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until it is closed
+            if fcntl is not None:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until it is closed
         except OSError:
             hint = "stop it first, or name another file for the answers"
             raise check.error("another process is writing into the judgements", got=str(self.path), hint=hint) from None

@@ -94,7 +94,7 @@ class JudgingTask:
         if name not in self._judges:
             names = np.array([f"{name}\t{row['query']}\t{row['document']}" for row in self._rows])
             keys = Stream(self._seed, query_ids=names).child("judging").per_query(names.size)[:, 0]
-            order = np.lexsort((keys, [self._of_query[row["query"]] for row in self._rows]))
+            order = np.lexsort((keys, np.array([self._of_query[row["query"]] for row in self._rows])))
             self._judges[name] = _Judge(order.tolist())
         return self._judges[name]
 
