@@ -58,10 +58,11 @@ class JudgeAgreement(Result):
             known = [one for one in self.pairs if (one.judge == one.other) is own and not np.isnan(one.kappa)]
             if known:
                 worst = min(known, key=lambda one: one.kappa)
+                ends = "" if np.isnan(worst.low) else f" {tables.interval(worst.low, worst.high, 2)}"
                 who = (
                     f"{worst.judge} agrees least with itself" if own else f"{worst.judge} and {worst.other} agree least"
                 )
-                said.append(f"{who}: κ {tables.number(worst.kappa, 2)} {tables.interval(worst.low, worst.high, 2)}.")
+                said.append(f"{who}: κ {tables.number(worst.kappa, 2)}{ends}.")
         return " ".join(said)
 
     def table(self) -> tables.Table:
@@ -121,7 +122,7 @@ def judge_agreement(
     check.choice("weights", weights, WEIGHTS)
     check.number("level", level, least=0.0, most=1.0, open_ends=True)
     rows = _named(collect(judgements))
-    names = rows["judge"].unique(maintain_order=True).to_list()
+    names = sorted(rows["judge"].unique())
     by_judge = {name: rows.filter(pl.col("judge") == name) for name in names}
     last = {name: part.unique(_KEYS, keep="last").select(*_KEYS, "grade") for name, part in by_judge.items()}
     found = []

@@ -10,7 +10,7 @@ import polars as pl
 import rankwise as rw
 from rankwise import check
 from rankwise.base import tables
-from rankwise.base.arrays import offsets_of
+from rankwise.base.arrays import Json, offsets_of
 from rankwise.data.io import Table, as_polars, read_table, without_nulls
 from rankwise.evaluation import Run, trec
 from rankwise.models import is_frame
@@ -54,6 +54,11 @@ class Merged(Result):
         rows = tuple((name, *(f"{one:,}" for one in counts)) for name, *counts in self.judges.iter_rows())
         header = ("judge", "judgements", "documents", "kept", "overruled by another grade")
         return tables.Table(header=header, rows=rows, align="lrrrr", notes=(self.sentence,))
+
+    def to_dict(self) -> Json:
+        """Return the judgements, and the counts by judge, as plain data."""
+        counts = {"shared": self.shared, "conflicts": self.conflicts, "judges": self.judges.to_dicts()}
+        return super().to_dict() | counts
 
     def write(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the judgements: with judge and time to .csv, or else as qrels of TREC."""
@@ -158,15 +163,16 @@ def merge(judgements: Judgements, *, precedence: Sequence[str]) -> Merged:
     )  # fmt: skip
     rows = rows.with_row_index("row").with_columns(rank=rank, first=pl.col("row").min().over(_KEYS))
     standing = rows.unique(files.KEY, keep="last", maintain_order=True)
-    chosen = standing.sort("rank", pl.col("row"), descending=[False, True]).unique(_KEYS, keep="first").sort("first")
+    chosen = standing.sort("rank", pl.col("row"), descending=[False, True]).unique(_KEYS, keep="first")
+    chosen = chosen.sort(pl.col("first").min().over("query"), "first")
     final = standing.join(chosen.select(*_KEYS, kept="row", final="grade"), on=_KEYS)
     grades = final.group_by(_KEYS).agg(pl.len(), pl.col("grade").n_unique())
     kept, other = pl.col("row") == pl.col("kept"), pl.col("grade") != pl.col("final")
     by_judge = final.group_by("judge").agg(
         pl.col("rank").first(), pl.len().alias("documents"), kept.sum().alias("kept"), other.sum().alias("overruled")
     )
-    counts = rows.group_by("judge").agg(pl.len().alias("judgements"), pl.col("row").min())
-    by_judge = by_judge.join(counts, on="judge").sort("rank", "row")
+    counts = rows.group_by("judge").agg(pl.len().alias("judgements"))
+    by_judge = by_judge.join(counts, on="judge").sort("rank", "judge")
     return Merged(
         judgements=chosen.select(*_KEYS, "grade", "judge", *_PAST),
         judges=by_judge.select("judge", "judgements", "documents", "kept", "overruled"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.base import tables
-from rankwise.base.arrays import Array, offsets_of
+from rankwise.base.arrays import Array, Json, offsets_of
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import Above, Within
 from rankwise.data.io import Table, as_polars, checked_ids, read_table, without_nulls
@@ -67,6 +67,11 @@ class Preferences(Result):
         edges = np.quantile(chosen["strength"].to_numpy(), np.arange(1, grades) / grades)
         grade = pl.Series(np.searchsorted(edges, chosen["strength"].to_numpy(), side="left").astype(np.float64))
         return chosen.select("query", "document", grade=grade)
+
+    def to_dict(self) -> Json:
+        """Return the strengths, the position bias and what the comparisons cannot tell, as plain data."""
+        facts = {"bias": self.bias, "bias_interval": list(self.bias_interval), "comparisons": self.comparisons}
+        return super().to_dict() | facts | {"notes": list(self.notes)}
 
     @property
     def sentence(self) -> str:
@@ -245,8 +250,8 @@ def _limits(
     counts = groups.group_by("query", "part").agg(pl.col("group").n_unique()).filter(pl.col("group") > 1)
     if counts.height:
         queries = tables.count(counts["query"].n_unique(), "query", "queries")
-        notes.append(f"In {queries} some documents won every comparison with the others, or lost it: how far they are "
-                     "apart is known only from below.")  # fmt: skip
+        notes.append(f"In {queries} some documents won all comparisons with the others: by how much they are better is "
+                     "known only from below.")  # fmt: skip
     shown = rows.select("query", a=pl.min_horizontal("first", "second"), b=pl.max_horizontal("first", "second"),
                         order=pl.col("first") < pl.col("second"))  # fmt: skip
     both = int((shown.group_by("query", "a", "b").agg(pl.col("order").n_unique())["order"] > 1).sum())
