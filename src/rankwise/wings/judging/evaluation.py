@@ -114,7 +114,7 @@ def evaluate_judged(
     check.number("level", level, least=0.0, most=1.0, open_ends=True)
     joined, names = join(systems, data, judge, sampled), list(systems)
     titles, signs = contrasts(names, pairs)
-    estimate, notes = (by_query, _require_labels(joined, chosen[0])) if sampled is None else (by_document, ())
+    estimate, notes = (by_query, require_labels(joined, chosen[0])) if sampled is None else (by_document, ())
     means, copies = [], joined.copies
     if number := copies.size - np.unique(copies).size:
         what = tables.count(number, "query has", "queries have")
@@ -212,7 +212,7 @@ def by_document(
     return title, estimates
 
 
-def _require_labels(joined: JudgedRuns, metric: Metric) -> tuple[str, ...]:
+def require_labels(joined: JudgedRuns, metric: Metric) -> tuple[str, ...]:
     """Check how many queries have human labels, and return what is assumed of them."""
     labelled = joined.labelled
     n = int(labelled.sum())

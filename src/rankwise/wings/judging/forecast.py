@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -17,7 +18,15 @@ from rankwise.evaluation import Run
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.statistics import COLOURS, Result, canvas
-from rankwise.wings.judging.evaluation import JudgedRuns, by_document, by_query, contrasts, join, of_every_query
+from rankwise.wings.judging.evaluation import (
+    JudgedRuns,
+    by_document,
+    by_query,
+    contrasts,
+    join,
+    of_every_query,
+    require_labels,
+)
 from rankwise.wings.judging.plan import importance_of, inclusion
 from rankwise.wings.judging.prediction_powered import JudgedMean
 from rankwise.wings.judging.sampled import discounted, judge_errors
@@ -141,11 +150,12 @@ def forecast(
     pairs = list(combinations(systems, 2))
     titles, signs = contrasts(list(systems), pairs)
     if sampled is None:
+        require_labels(joined, measured)
         title, left = str(measured), int((~joined.labelled).sum())
         copies = joined.copies
 
         def estimate(count: int) -> list[JudgedMean]:
-            with warnings.catch_warnings(action="ignore" if count else "default"):
+            with warnings.catch_warnings(action="ignore") if count else nullcontext():
                 return by_query(joined, measured, signs, copies, count)[1]
     else:
         title, left, estimate = _by_document(joined, measured, signs)

@@ -92,7 +92,7 @@ class JudgeAgreement(Result):
                 panel.plot(one.kappa, y, "o", color=colour, markersize=5)
             names = [(one.judge, "again" if one.judge == one.other else one.other) for one in known]
             panel.set_yticks(range(len(known)), [" – ".join(map(tables.shortened, pair)) for pair in names])
-            panel.invert_yaxis()
+            panel.set_ylim(len(known) - 0.4, -0.6)
             panel.set_xlabel(f"κ ({self.weights} weights)" if self.weights != "none" else "κ")
         return drawing
 

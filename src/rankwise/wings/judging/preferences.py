@@ -118,7 +118,7 @@ class Preferences(Result):
                 panel.plot([low, high], [y, y], "|-", color=BLUE, markersize=7)
                 panel.plot(strength, y, "o", color=BLUE, markersize=5)
             panel.set_yticks(range(len(names)), names)
-            panel.invert_yaxis()
+            panel.set_ylim(len(names) - 0.4, -0.6)
             panel.set_xlabel("strength (log-odds)" + (", each part (in brackets) by itself" if any(parts) else ""))
             panel.set_title(f"query {tables.shortened(str(chosen))}", loc="left", fontweight="bold")
         return drawing
