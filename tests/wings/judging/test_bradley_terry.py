@@ -135,12 +135,12 @@ def test_what_wins_everything_is_finite_and_settles():
 
 def test_threads_do_not_change_the_fit():
     rng = np.random.default_rng(4)
-    arguments = drawn(rng, [10] * 900, 20)
-    won = rng.choice([0.0, 1.0], arguments[2].size)
+    parts, pairs, first, second = drawn(rng, [10] * 900, 20)
+    won = rng.choice([0.0, 1.0], first.size)
     results = []
     for count in (1, 3):
         with use_threads(count):
-            results.append(fit(*arguments, won, ridge=RIDGE))
+            results.append(fit(parts, pairs, first, second, won, ridge=RIDGE))
     assert 900 * 2 * 10**3 > 1_000_000  # the work that takes threads
     for one, other in zip(*results, strict=True):
         assert np.array_equal(one, other)
@@ -148,5 +148,9 @@ def test_threads_do_not_change_the_fit():
 
 def test_more_documents_than_a_matrix_holds_are_refused(monkeypatch: Any):
     monkeypatch.setattr(bradley_terry, "MOST", 3)
-    arguments = drawn(np.random.default_rng(0), [4], 0)
-    refuses(lambda: fit(*arguments, np.ones(3), ridge=RIDGE), what="at most 3 documents can be compared…", got="4")
+    parts, pairs, first, second = drawn(np.random.default_rng(0), [4], 0)
+    refuses(
+        lambda: fit(parts, pairs, first, second, np.ones(3), ridge=RIDGE),
+        what="at most 3 documents can be compared…",
+        got="4",
+    )

@@ -103,7 +103,7 @@ def test_judges_agree_merge_and_prefer(folder, tmp_path):
 
 
 def test_a_forecast_of_more_judgements(folder):
-    words = (
+    words: tuple[object, ...] = (
         "judge",
         "forecast",
         f"old={folder / 'old.run'}",
@@ -111,7 +111,7 @@ def test_a_forecast_of_more_judgements(folder):
         "--qrels",
         folder / "human.txt",
     )
-    words = (*words, "--judge", folder / "llm.txt", "--more", "20,40")
+    words += ("--judge", folder / "llm.txt", "--more", "20,40")
     assert [row["more"] for row in json.loads(run(*words, "--json").stdout)["rows"]] == [0, 20, 40]
     assert "±0.001 takes more than the 60 that are left." in " ".join(run(*words, "--within", "0.001").stdout.split())
     assert "more must be" in refused(*words[:-1], "0.5")

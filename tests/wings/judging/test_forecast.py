@@ -74,7 +74,7 @@ def test_more_labels_without_a_use_of_the_judge_divide_the_variance():
     assert prediction_powered(human, judge, np.full(20, 0.5), copies, more=12).error == pytest.approx(then.error)
 
 
-def test_the_fewest_that_suffice_are_found(tmp_path: Any):
+def test_the_fewest_that_suffice_are_found():
     truth, judge, runs = drawn(np.random.default_rng(2))
     known = truth.filter(pl.col("query").cast(pl.Int64) < 40)
     within = round(0.85 * forecast(runs, known, judge=judge, more=[10]).outlooks[0].half_width, 4)
@@ -87,7 +87,6 @@ def test_the_fewest_that_suffice_are_found(tmp_path: Any):
     assert found.to_frame()["more"].to_list() == [0, 10, 160]  # there are no more
     assert f"±{within:g} takes about {needed} more." in found.sentence
     assert forecast(runs, known, judge=judge, within=1e-6).needed == (None,)
-    found.plot(tmp_path / "forecast.png")
     one = forecast({"new": runs["new"]}, known, judge=judge)
     assert one.to_frame()["against"].is_null().all()
 

@@ -37,7 +37,7 @@ def test_kappa_is_scikit_learns(grades: Any, weights: str, name: str | None):
     assert pair.same == (grades[0] == grades[1]).mean()
     if weights != "linear":  # the interval is that of the agreement with people
         qrels = [judged("x", one).drop("judge", "version") for one in grades[:2]]
-        row = agreement(*qrels).to_frame().row(int(weights == "quadratic"))
+        row = agreement(qrels[0], qrels[1]).to_frame().row(int(weights == "quadratic"))
         assert (pair.low, pair.high) == pytest.approx(row[3:5], abs=1e-12)
 
 
@@ -70,7 +70,6 @@ def test_judges_without_a_common_document_have_no_kappa(grades: Any, tmp_path: P
     assert np.isnan([pair.same, pair.kappa, pair.low, pair.high]).all()
     assert "0 " in repr(found)
     assert found.sentence.startswith(("a and b", "b and c"))
-    found.plot(tmp_path / "agreement.svg")
     assert pl.read_csv(found.save(tmp_path / "agreement.csv")).height == 3
 
 

@@ -133,8 +133,10 @@ def test_labels_train_a_ranker_and_serve_as_a_judge():
     runs = {name: {q: {f"d{d}": float(truth[int(q[1:]), d] + noise * rng.normal()) for d in range(6)}
                    for q in [f"q{n}" for n in range(40)]} for name, noise in (("new", 0.2), ("old", 3.0))}  # fmt: skip
     compared = rw.compare(runs, people, "ndcg@3", judge=found.labels(grades=4))
-    assert compared.means[0].judge > 0.0
-    assert compared.means[0].low > 0.0
+    (mean,) = compared.means
+    assert (mean.system, mean.against) == ("old", "new")
+    assert mean.judge < 0.0
+    assert mean.high < 0.0
 
 
 def test_results_print_are_saved_and_drawn(tmp_path: Path):
@@ -165,7 +167,6 @@ def test_bad_preferences_are_refused():
         what="preferences need columns…",
         got="no second",
     )
-    for level in (0.0, 1.0):
-        refuses(lambda level=level: preferences(table(("q", "a", "b", "a")), level=level), what="level must be…")
+    refuses(lambda: preferences(table(("q", "a", "b", "a")), level=1.0), what="level must be…")
     refuses(lambda: preferences(table(("q", "a", "b", "a")), ridge=0.0), what="ridge must be…")
     refuses(lambda: preferences(table(("q", "a", "b", "a"))).labels(grades=1), what="grades must be…")

@@ -85,22 +85,9 @@ def fit(parts: Offsets, pairs: Offsets, first: NDArray[np.int64], second: NDArra
 
 @kernel
 def _step(  # type: ignore[no-untyped-def]
-    first_part,
-    last_part,
-    parts,
-    pairs,
-    first,
-    second,
-    won,
-    ridge,
-    bias,
-    variance,
-    strengths,
-    settled,
-    leverages,
-    vectors,
-    sums,
-):
+    first_part, last_part, parts, pairs, first, second, won, ridge, bias, variance, strengths, settled, leverages,
+    vectors, sums,
+):  # fmt: skip
     """Solve the equations of a step for each part, up to the bias, which all parts share.
 
     The information has the weight chance·(1 − chance) for each comparison; the curvature, with the penalty, about

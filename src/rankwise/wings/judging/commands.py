@@ -93,7 +93,6 @@ def serve(
 _Judged = Annotated[
     list[str], "Judgements: .csv with a column judge, or the qrels of one judge.", Option(metavar="[name=]FILE")
 ]
-_Plot = Annotated[Path | None, "Draw the figure: .png, .svg or .pdf.", Option(metavar="FILE")]
 _Output = Annotated[Path | None, "The numbers: .csv or .json.", Option(short="-o", metavar="FILE")]
 
 
@@ -101,7 +100,6 @@ def agreement(
     judgements: _Judged,
     *,
     output: _Output = None,
-    plot: _Plot = None,
     settings: Annotated[Keywords, of("rankwise.judging:judge_agreement")],
     running: Annotated[Running, Only("force", "json")],
 ) -> None:
@@ -111,7 +109,7 @@ def agreement(
     """
     running.check_target(output, (".csv", ".json"))
     found = rw.judging.judge_agreement(ranking_names.named(judgements), **settings)
-    running.deliver(found, output, plot)
+    running.deliver(found, output)
 
 
 def merge(
@@ -140,7 +138,7 @@ def preferences(
     *,
     grades: Annotated[int | None, AtLeast(2), "Write whole grades, this many.", Unset("real numbers")] = None,
     output: Annotated[Path, "Grades of documents: .csv; whole ones also as qrels.", Option(short="-o", metavar="FILE")],
-    plot: _Plot = None,
+    plot: Annotated[Path | None, "Draw the strengths of the first query.", Option(metavar="FILE")] = None,
     settings: Annotated[Keywords, of("rankwise.judging:preferences")],
     running: Annotated[Running, Only("force", "json")],
 ) -> None:
@@ -166,7 +164,6 @@ def forecast(
     judge: Annotated[Path, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv."],
     more: Annotated[str, "Numbers of further judgements.", Option(metavar="N,N")] = "50,100,200,500,1000",
     output: _Output = None,
-    plot: _Plot = None,
     settings: Annotated[Keywords, of("rankwise.judging:forecast")],
     running: Annotated[Running, Only("force", "json")],
 ) -> None:
@@ -176,9 +173,9 @@ def forecast(
     """
     running.check_target(output, (".csv", ".json"))
     systems = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
-    steps = [int(one) if one.is_integer() else one for one in inputs.numbers("more", more)]
+    steps = [int(one) if one.is_integer() else 0 for one in inputs.numbers("more", more)]
     found = rw.judging.forecast(systems, str(qrels), judge=str(judge), more=steps, **settings)
-    running.deliver(found, output, plot)
+    running.deliver(found, output)
 
 
 def add(app: "Typer") -> None:

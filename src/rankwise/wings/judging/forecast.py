@@ -4,20 +4,23 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.base import tables
+from rankwise.base.arrays import Array
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import Above, Option, Within
 from rankwise.evaluation import Run
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.statistics import COLOURS, Result, canvas
+from rankwise.statistics import Result
 from rankwise.wings.judging.evaluation import (
     JudgedRuns,
     by_document,
@@ -30,9 +33,6 @@ from rankwise.wings.judging.evaluation import (
 from rankwise.wings.judging.plan import importance_of, inclusion
 from rankwise.wings.judging.prediction_powered import JudgedMean
 from rankwise.wings.judging.sampled import discounted, judge_errors
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MORE = (50, 100, 200, 500, 1000)
 
@@ -92,26 +92,6 @@ class Forecast(Result):
             header=header, rows=tuple(rows), align="l" + "r" * (len(header) - 1), notes=(self.sentence,)
         )
 
-    def figure(self) -> "Figure":
-        """Draw half the width of each interval by the number of further judgements."""
-        with canvas(5.5, 3.4) as drawing:
-            panel = drawing.subplots()
-            for colour, (names, part) in zip(
-                COLOURS * len(self.needed),
-                self.to_frame().group_by("system", "against", maintain_order=True),
-                strict=False,
-            ):
-                label = " − ".join(tables.shortened(str(name)) for name in names if name is not None)
-                panel.plot(part["more"], part["half_width"], "o-", color=colour, markersize=4, label=label)
-            if self.within is not None:
-                panel.axhline(self.within, linestyle="--", color="#444444", linewidth=0.9)
-            panel.set_ylim(bottom=0.0)
-            panel.set_xlabel(f"more {self.unit} judged")
-            panel.set_ylabel(f"half of the {100 * self.level:g}% interval")
-            panel.set_title(self.metric, loc="left", fontweight="bold")
-            panel.legend(frameon=False)
-        return drawing
-
 
 @plain_signature
 def forecast(
@@ -149,21 +129,17 @@ def forecast(
     joined = join(systems, qrels, judge, sampled)
     pairs = list(combinations(systems, 2))
     titles, signs = contrasts(list(systems), pairs)
+    estimate: Callable[[int], list[JudgedMean]]
     if sampled is None:
         require_labels(joined, measured)
         title, left = str(measured), int((~joined.labelled).sum())
-        copies = joined.copies
-
-        def estimate(count: int) -> list[JudgedMean]:
-            with warnings.catch_warnings(action="ignore") if count else nullcontext():
-                return by_query(joined, measured, signs, copies, count)[1]
+        estimate = partial(_by_query, joined, measured, signs, joined.copies)
     else:
         title, left, estimate = _by_document(joined, measured, signs)
     halves = {
         count: [_half(one, level) for one in estimate(count)] for count in sorted({min(one, left) for one in steps})
     }
-    needed = [None if within is None else _fewest(lambda count, at=at: _half(estimate(count)[at], level), within, left)
-              for at in range(len(titles))]  # fmt: skip
+    needed = [None if within is None else _fewest(estimate, at, within, left, level) for at in range(len(titles))]
     outlooks = [Outlook(*who, count, row[at]) for at, who in enumerate(titles) for count, row in halves.items()]
     unit = "queries" if sampled is None else "documents"
     return Forecast(outlooks=tuple(outlooks), needed=tuple(needed), metric=title, unit=unit, left=left, level=level,
@@ -175,19 +151,26 @@ def _half(mean: JudgedMean, level: float) -> float:
     return (high - low) / 2.0
 
 
-def _fewest(half: Callable[[int], float], within: float, left: int) -> int | None:
+def _fewest(estimate: Callable[[int], list[JudgedMean]], at: int, within: float, left: int, level: float) -> int | None:
     """Return the fewest judgements whose interval is narrow enough, by bisection."""
-    if half(left) > within:
+    if _half(estimate(left)[at], level) > within:
         return None
     low, high = -1, left
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if half(middle) <= within else (middle, high)
+        low, high = (low, middle) if _half(estimate(middle)[at], level) <= within else (middle, high)
     return high
 
 
+def _by_query(
+    joined: JudgedRuns, metric: Metric, signs: Array, copies: NDArray[np.int64], count: int
+) -> list[JudgedMean]:
+    with warnings.catch_warnings(action="ignore") if count else nullcontext():  # once is enough
+        return by_query(joined, metric, signs, copies, count)[1]
+
+
 def _by_document(
-    joined: JudgedRuns, metric: Metric, signs: np.ndarray
+    joined: JudgedRuns, metric: Metric, signs: Array
 ) -> tuple[str, int, Callable[[int], list[JudgedMean]]]:
     """Return the title, the documents left to judge, and the estimates with errors after more of them.
 

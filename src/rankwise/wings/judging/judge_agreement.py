@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,12 +12,9 @@ from rankwise.base import tables
 from rankwise.base.arrays import Array
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import OneOf, Within
-from rankwise.statistics import BLUE, GREY, Result, canvas
+from rankwise.statistics import Result
 from rankwise.wings.judging.agreement import counted, kappa
 from rankwise.wings.judging.merging import Judgements, collect
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WEIGHTS = ("quadratic", "linear", "none")
 _KEYS = ["query", "document"]
@@ -81,21 +78,6 @@ class JudgeAgreement(Result):
             header=header, rows=tuple(rows), align="llrrrrl", notes=(self.sentence,) * bool(self.sentence)
         )
 
-    def figure(self) -> "Figure":
-        """Draw κ with its interval for each pair, in grey for repeats."""
-        known = [one for one in self.pairs if not np.isnan(one.kappa)]
-        with canvas(6.0, 1.0 + 0.3 * len(known)) as drawing:
-            panel = drawing.subplots()
-            for y, one in enumerate(known):
-                colour = GREY if one.judge == one.other else BLUE
-                panel.plot([one.low, one.high], [y, y], "|-", color=colour, markersize=8)
-                panel.plot(one.kappa, y, "o", color=colour, markersize=5)
-            names = [(one.judge, "again" if one.judge == one.other else one.other) for one in known]
-            panel.set_yticks(range(len(known)), [" – ".join(map(tables.shortened, pair)) for pair in names])
-            panel.set_ylim(len(known) - 0.4, -0.6)
-            panel.set_xlabel(f"κ ({self.weights} weights)" if self.weights != "none" else "κ")
-        return drawing
-
 
 @plain_signature
 def judge_agreement(
@@ -154,5 +136,5 @@ def _pair(one: str, other: str, both: pl.DataFrame, weights: str, level: float) 
     distance = np.abs(grades[:, None] - grades)
     penalty: Array = {"quadratic": distance**2, "linear": distance, "none": (distance > 0.0) * 1.0}[weights]
     value, low, high = kappa(counts, penalty, level)
-    same = float((both["grade"] == both["grade_other"]).mean() or 0.0)
+    same = float((both["grade"] == both["grade_other"]).sum()) / both.height
     return JudgePair(one, other, both.height, len(counts), same, value, low, high)

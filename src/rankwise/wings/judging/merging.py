@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -100,11 +101,11 @@ def collect(judgements: Judgements) -> pl.DataFrame:
 
 
 def _rows(name: str, source: object) -> pl.DataFrame:
-    is_csv = isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv"
-    if is_csv and "judge" in read_table(Path(source)).columns:
-        rows = files.read_rows(source)
+    path = Path(source) if isinstance(source, str | Path) else Path()
+    if path.suffix.lower() == ".csv" and "judge" in read_table(path).columns:
+        rows = files.read_rows(path)
     else:
-        rows = as_polars(source)[0].collect() if is_frame(source) else table_of(source)
+        rows = as_polars(source)[0].collect() if is_frame(source) else table_of(cast("Run", source))
     if "judge" not in rows.columns:
         if not name:
             hint = "add one, or pass sources by name: {'ann': …, 'llm': …}"
