@@ -59,7 +59,7 @@ def serve(
         Option(metavar="ADDRESS")
     ] = "127.0.0.1",
     port: Annotated[int, Within(0, 65535), "The port to listen on; 0 is a free one."] = 0,
-    running: Annotated[Running, Only("seed")],
+    running: Annotated[Running, Only("seed", "progress")],
 ) -> None:  # fmt: skip
     """Let people judge documents in a browser, by keys, without seeing which system found them.
 
@@ -73,7 +73,9 @@ def serve(
     from rankwise.wings.judging.task import JudgingTask
 
     output = output or plan.with_name(f"{plan.stem}-judged.csv")
-    task = JudgingTask(plan, documents, queries, output, seed=running.seed, most=highest_grade)
+    with running.steps(1) as bar:
+        bar.step(f"Reading {documents}")
+        task = JudgingTask(plan, documents, queries, output, seed=running.seed, most=highest_grade)
     try:
         with stopped_by_signals(), Server(task, host, port) as server:
             for lost, what in zip(task.lost(), (("query", "queries"), ("document", "documents")), strict=True):

@@ -5,10 +5,12 @@ import hmac
 import json
 import secrets
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,6 +35,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, task: JudgingTask, host: str = "127.0.0.1", port: int = 0, token: str = "") -> None:
         self.task, self.token = task, token or secrets.token_urlsafe(24)
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.page, self.policy = pages.of_package("rankwise.wings.judging", "judge")
         try:
             super().__init__((host, port), _Handler)
@@ -42,7 +45,13 @@ class Server(ThreadingHTTPServer):
             raise check.error(f"cannot listen on {host}:{port}", got=got, hint=hint) from None
         self.loopback = host in LOOPBACK or host.startswith("127.")
         self.cookie = f"rankwise-judge-{self.server_port}"  # browsers share cookies between ports
-        self.address = f"http://{host}:{self.server_port}/?token={self.token}"
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{self.server_port}/?token={self.token}"
+
+    def server_bind(self) -> None:
+        """Take the address, without asking the network for this machine's name."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a browser that went away."""
@@ -95,16 +104,17 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusedError(404, "there is no such page")
 
     def _post(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit() and len(length) < 9 and int(length) <= _LARGEST):
+            raise RefusedError(413, f"an answer has a length of at most {_LARGEST} bytes")
+        body = self.rfile.read(int(length))
         self._require(self._token())
         origin = self.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != self.headers.get("Host"):
             raise RefusedError(403, "the request comes from another page")
         if self.headers.get_content_type() != "application/json":
             raise RefusedError(415, "an answer is JSON")
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit() and int(length[:9]) <= _LARGEST and len(length) < 9):
-            raise RefusedError(413, f"an answer has a length of at most {_LARGEST} bytes")
-        said = _parsed(self.rfile.read(int(length)))
+        said = _parsed(body)
         task = self.server.task
         if self.path == "/answer":
             words = {name: _text(said, name) for name in ("query", "document")}
