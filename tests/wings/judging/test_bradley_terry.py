@@ -1,7 +1,6 @@
 """Strengths from preferences, against SciPy's optimum, every outcome of few comparisons, and what was planted."""
 
 import itertools
-from functools import partial
 from typing import Any
 
 import numpy as np

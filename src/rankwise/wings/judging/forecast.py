@@ -63,7 +63,7 @@ class Forecast(Result):
 
     def to_frame(self) -> pl.DataFrame:
         """One row per mean or difference and number of further judgements, with the fields of :class:`Outlook`."""
-        return pl.DataFrame(self.outlooks, schema=Outlook._fields, orient="row")
+        return pl.DataFrame(self.outlooks, schema=list(Outlook.__annotations__), orient="row")
 
     @property
     def sentence(self) -> str:
@@ -100,10 +100,10 @@ def forecast(
     *,
     judge: Run,
     metric: Annotated[MetricLike, "Metric, as of the comparison.", Option(metavar="METRIC")] = "ndcg@10",
-    sampled: Annotated[str | None, "Column of probabilities, of documents that a plan has drawn."] = None,
+    sampled: Annotated[str | None, "Column of probabilities, of a plan.", Option(metavar="COLUMN")] = None,
     more: Annotated[Sequence[int], "Numbers of further judgements."] = _MORE,
     within: Annotated[float | None, Above(0), "Half of the interval that is wanted."] = None,
-    level: Annotated[float, Within(0, 1, open=True), "Confidence level of intervals."] = 0.95,
+    level: Annotated[float, Within(0, 1, open=True), "Confidence level.", Option(metavar="LEVEL")] = 0.95,
 ) -> Forecast:
     """Forecast the intervals of ``rw.evaluate`` and ``rw.compare`` with ``judge=`` after more human judgements.
 
@@ -190,7 +190,6 @@ def _by_document(
         fixed = [
             float(((weights * spread)[rest] ** 2 * left).sum()) / n_queries**2 for weights in signs @ sums.discounts
         ]
-        return [one._replace(error=float(np.sqrt(one.error**2 - one.fixed_error**2 + new)))
-                for one, new in zip(now, fixed, strict=True)]  # fmt: skip
+        return [one.with_fixed(variance) for one, variance in zip(now, fixed, strict=True)]
 
     return title, int(rest.sum()), estimate

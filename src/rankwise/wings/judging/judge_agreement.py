@@ -11,7 +11,7 @@ from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array
 from rankwise.check.docstrings import plain_signature
-from rankwise.check.parameters import OneOf, Within
+from rankwise.check.parameters import OneOf, Option, Within
 from rankwise.statistics import Result
 from rankwise.wings.judging.agreement import counted, kappa
 from rankwise.wings.judging.merging import Judgements, collect
@@ -45,7 +45,7 @@ class JudgeAgreement(Result):
 
     def to_frame(self) -> pl.DataFrame:
         """One row per pair, with the fields of :class:`JudgePair`; without a common document κ is NaN."""
-        return pl.DataFrame(self.pairs, schema=JudgePair._fields, orient="row")
+        return pl.DataFrame(self.pairs, schema=list(JudgePair.__annotations__), orient="row")
 
     @property
     def sentence(self) -> str:
@@ -86,7 +86,7 @@ def judge_agreement(
     weights: Annotated[
         str, OneOf(WEIGHTS, "weights"), "Weights of κ: how much a larger difference counts."
     ] = "quadratic",
-    level: Annotated[float, Within(0, 1, open=True), "Confidence level of intervals."] = 0.95,
+    level: Annotated[float, Within(0, 1, open=True), "Confidence level.", Option(metavar="LEVEL")] = 0.95,
 ) -> JudgeAgreement:
     """Compute how well judges agree with each other, and each with its own repeats (test and retest).
 

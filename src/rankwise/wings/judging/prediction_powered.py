@@ -44,6 +44,11 @@ class JudgedMean(NamedTuple):
         """Return mean and error as a t-test, which has the interval and the p-value."""
         return TTest(self.value, self.fixed_error if fixed else self.error, self.freedom)
 
+    def with_fixed(self, variance: float) -> "JudgedMean":
+        """Return the mean with another variance for exactly these queries; that between queries stays."""
+        between = self.error**2 - self.fixed_error**2
+        return self._replace(error=math.sqrt(between + variance), fixed_error=math.sqrt(variance))
+
     def over(self, share: float, n_queries: int) -> "JudgedMean":
         """Return the mean over all queries of one that holds for a ``share`` of them and is exactly 0 for the others.
 

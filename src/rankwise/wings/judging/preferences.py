@@ -14,7 +14,7 @@ from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json, offsets_of
 from rankwise.check.docstrings import plain_signature
-from rankwise.check.parameters import Above, Within
+from rankwise.check.parameters import Above, Option, Within
 from rankwise.data.io import Table, as_polars, checked_ids, read_table, without_nulls
 from rankwise.statistics import BLUE, Result, canvas
 from rankwise.wings.judging.bradley_terry import fit
@@ -129,7 +129,7 @@ def preferences(
     pairs: Table | str | Path,
     *,
     ridge: Annotated[float, Above(0), "Ridge: strengths are held near 0 by ½ ridge θ²."] = 0.01,
-    level: Annotated[float, Within(0, 1, open=True), "Confidence level of intervals."] = 0.95,
+    level: Annotated[float, Within(0, 1, open=True), "Confidence level.", Option(metavar="LEVEL")] = 0.95,
 ) -> Preferences:
     """Estimate strengths of documents from preferences of pairs, by Bradley and Terry's model with a position bias.
 
