@@ -91,6 +91,7 @@ def test_notes_say_what_comparisons_cannot_tell():
     tied = preferences(table(("q", "a", "b", "tie"), ("q", "b", "a", "tie")))
     assert tied.notes == ()
     assert strength(tied) == pytest.approx({"a": 0.0, "b": 0.0})
+    assert tied.bias == pytest.approx(0.0)  # neither the first nor the second has won
     won = preferences(table(*cycle, *both, ("q", "a", "d", "a"), ("q", "d", "a", "a"), ("q", "d", "a", "a")))
     assert any(note.startswith("In 1 query some documents won all") for note in won.notes)
     assert any(note.startswith("1 row repeats a pair in the same order") for note in won.notes)
