@@ -59,6 +59,12 @@ def test_files_are_read_wherever_qrels_are(tmp_path: Path, name: str):
     refuses(lambda: merged.write(path), FileExistsError)
 
 
+def test_a_file_of_several_judges_is_no_qrels(tmp_path: Path):
+    TABLE.write_csv(tmp_path / "judged.csv")
+    what, run = "several judges graded the same document", {"q": {"a": 1.0}}
+    refuses(lambda: rw.evaluate(run, tmp_path / "judged.csv"), what=what, got="ann, bob, llm", hint="merge them first…")
+
+
 def test_bad_judgements_are_refused(tmp_path: Path):
     refuses(lambda: merge(TABLE, precedence=["ann", "bob"]), what="precedence must name every judge", got="'llm'")
     refuses(

@@ -333,6 +333,13 @@ def table_of(source: Run) -> pl.DataFrame:
         if "judge" in table.columns:
             from rankwise.wings.judging import judgements
 
-            return judgements.read(source)
+            rows = judgements.read(source)
+            if rows.select(_KEYS).is_duplicated().any():
+                got, hint = (
+                    ", ".join(rows["judge"].unique().sort()),
+                    "merge them first: rw.judging.merge, or rankwise judge merge",
+                )
+                raise check.error("several judges graded the same document", got=got, where=str(source), hint=hint)
+            return rows
         return tables.from_csv(table)
     return as_polars(source)[0].collect() if is_frame(source) else trec.qrels_frame(source)
