@@ -15,6 +15,7 @@ from rankwise.evaluation.pairing import DEFAULT, System, pair
 from rankwise.evaluation.systems import Evaluated, Run
 from rankwise.statistics import significance
 from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
+from rankwise.statistics.holes import Holes
 from rankwise.statistics.titles import bounds_of
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ def compare(
     if test == "corrected_t" and overlap is None:
         hint = "compare lists with one entry per trial and pass split=(train, …, test)"
         raise check.error("the corrected t-test needs trials and the proportions of their split", hint=hint)
-    stream = Stream(seed, query_ids=paired.ids).child("flips")
+    whole = Stream(seed, query_ids=paired.ids)
+    stream, alpha = whole.child("flips"), significance.alpha(level)
+    holes = Holes(paired, metrics, whole.child("holes"))
     pairs: list[Pair] = []
     for metric, rows in paired.values.items():
         values = dict(zip(names, rows, strict=True))
@@ -109,9 +112,16 @@ def compare(
             results = _test(metric, values[system] - values[against], paired, stream, level, overlap)
             tested.append({"metric": metric, "system": system, "against": against, **results})
         deciding = np.array([one[f"p_{test}"] for one in tested])
-        adjusted = significance.holm(deciding) if correction == "holm" else deciding
-        for one, p in zip(tested, adjusted.tolist(), strict=True):
-            pairs.append(Pair(**one, p_adjusted=p, significant=p < significance.alpha(level)))
+        correct = significance.holm if correction == "holm" else np.asarray
+        decided = [{**one, "p_adjusted": p} for one, p in zip(tested, correct(deciding).tolist(), strict=True)]
+
+        def again(differences: NDArray[np.float64], metric: str = metric) -> Keywords:
+            found = _test(metric, differences, paired, stream, level, overlap)
+            return {**found, "p": found[f"p_{test}"]}
+
+        numbers = [(names.index(system), names.index(against)) for system, against in chosen]
+        for one, read in zip(decided, holes.read(metric, numbers, again, alpha, correct, decided), strict=True):
+            pairs.append(Pair(**one, **read, significant=read["verdict"] in ("better", "worse")))
     return Comparison(
         systems=names,
         paired=paired,

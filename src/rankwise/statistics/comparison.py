@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
+UNJUDGED = "unjudged"
+"""The verdict of a pair that depends on documents that were not judged."""
+FILLED = ("filled_difference", "filled_low", "filled_high", "filled_p_adjusted", "lowest", "highest")
+_SAID = 6  # pairs of which a sentence says what unjudged documents could change
 _HOLES = 0.01  # shares of judged documents that differ by less hardly change a verdict
 TESTS = {
     "fisher": "Fisher's randomization test",
@@ -56,6 +60,21 @@ class Pair:
     wins: int
     ties: int
     losses: int
+    verdict: str
+    """``system`` is "better", "worse", or it is "unclear"; "unjudged": it depends on documents that were not judged."""
+    filled_difference: float | None = None
+    """The difference if unjudged documents are like judged ones at their depth; None where that is not known."""
+    filled_low: float | None = None
+    filled_high: float | None = None
+    filled_p_adjusted: float | None = None
+    lowest: float | None = None
+    """The lowest difference that was found with any labels of unjudged documents, the same for both systems."""
+    highest: float | None = None
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether the verdict depends on documents that were not judged."""
+        return self.verdict == UNJUDGED
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -186,7 +205,7 @@ class Comparison(Result):
     def notes(self) -> tuple[str, ...]:
         """What stands below the table of means."""
         notes = [WEIGHTED] if varies(self.paired.weights) else []
-        if not any(pair.significant for pair in self.pairs):
+        if not any(pair.significant or pair.unsettled for pair in self.pairs):
             notes.append("No difference is significant.")
         notes.append(self.legend())
         if unknown := [name for name, one in self.paired.evaluations.items() if one.judgements == {}]:
@@ -196,7 +215,37 @@ class Comparison(Result):
             notes += {one.note for one in self.paired.judged.values()}
         if self.paired.holes:
             notes.append(f"{self.paired.holes}.")
+        if unsettled := [pair for pair in self.pairs if pair.unsettled]:
+            notes.append("A raised ?: what is significant depends on documents that were never judged.")
+            notes += [self._unsettled(pair) for pair in unsettled[:_SAID]]
+            if (more := len(unsettled) - _SAID) > 0:
+                notes.append(f"The same holds for {tables.count(more, 'more pair')}.")
+        if unknown := self.unchecked:
+            notes.append(f"Not checked: what documents that were never judged could change in {listed(unknown)}.")
         return tuple(notes)
+
+    @property
+    def unchecked(self) -> list[str]:
+        """Metrics of which it is not known what unjudged documents could change: those that treat them by their own
+        definition, or read other columns; all of them, where values were read from files.
+        """
+        unknown = {pair.metric for pair in self.pairs if pair.filled_difference is None and self.paired.judged}
+        return [metric for metric in self.metrics if metric in unknown and not metric.startswith("judged")]
+
+    def _unsettled(self, pair: Pair) -> str:
+        """What unjudged documents could change between two systems."""
+        shares = {name: one.mean for name, one in self.paired.judged.items()}
+        least, other = sorted((pair.system, pair.against), key=lambda name: shares.get(name, 1.0))
+        cutoff = next(iter(self.paired.judged.values())).cutoff
+        plain, filled, low, high = (
+            tables.number(np.nan if value is None else value, 3, signed=True)
+            for value in (pair.difference, pair.filled_difference, pair.lowest, pair.highest)
+        )
+        return (
+            f"{pair.metric}: {1.0 - shares.get(least, 1.0):.0%} of {least}'s first {cutoff} were never judged "
+            f"({other}: {1.0 - shares.get(other, 1.0):.0%}). {pair.system} against {pair.against}: {plain} if they are "
+            f"not relevant, {filled} if they are as judged documents at their depth; between {low} and {high}."
+        )
 
     @property
     def _judged_title(self) -> str:
@@ -217,6 +266,9 @@ class Comparison(Result):
             if pair.significant:
                 better, worse = (pair.system, pair.against) if pair.difference > 0 else (pair.against, pair.system)
                 beaten.setdefault((pair.metric, better), []).append(worse)
+        unsettled = {
+            (pair.metric, name) for pair in self.pairs if pair.unsettled for name in (pair.system, pair.against)
+        }
         rows = []
         for system in self.systems:
             cells: list[tables.TableCell | str] = [short[system], system]
@@ -225,6 +277,7 @@ class Comparison(Result):
                 best = text == tables.number(max(self.mean[metric].values()))
                 below = beaten.get((metric, system), [])
                 marks = tables.join_marks([short[name] for name in self.systems if name in below])
+                marks += "?" if (metric, system) in unsettled else ""
                 cells.append(tables.TableCell(text, marks, best))
             if self._judged_title:
                 share = self.paired.judged.get(system)
@@ -245,6 +298,8 @@ class Comparison(Result):
         corrected = any(pair.p_corrected_t is not None for pair in self.pairs)
         header = ["metric", "system", "against", "difference", f"{100 * self.level:g}% interval", "p t"]
         header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
+        holes = any(pair.filled_difference is not None for pair in self.pairs)
+        header += ["holes filled", "p adjusted", "holes at worst, best", "verdict"] * holes
         shown = titles_of(self.metrics, titles)
         rows = []
         for one in self.pairs:
@@ -253,6 +308,13 @@ class Comparison(Result):
             row += [tables.probability(np.nan if one.p_corrected_t is None else one.p_corrected_t)] * corrected
             row += [tables.probability(p) for p in (one.p_fisher, one.p_wilcoxon, one.p_adjusted)]
             row += [tables.number(one.effect_size, 2, signed=True), f"{one.wins}/{one.ties}/{one.losses}"]
+            if holes:
+                filled, p, low, high = (
+                    np.nan if value is None else value
+                    for value in (one.filled_difference, one.filled_p_adjusted, one.lowest, one.highest)
+                )
+                row += [tables.number(filled, signed=True), tables.probability(p)]
+                row += [tables.interval(low, high, signed=True), one.verdict]
             rows.append(tuple(row))
         return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
 
@@ -272,7 +334,7 @@ class Comparison(Result):
             shares = {name: one.mean for name, one in self.paired.judged.items()}
             for row in rows:
                 row |= {"judged": shares.get(row["system"]), "judged_against": shares.get(row["against"])}
-        return pl.DataFrame(rows, schema_overrides={"p_corrected_t": pl.Float64})
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("p_corrected_t", *FILLED), pl.Float64))
 
     def to_dict(self) -> Json:
         """Everything as plain data that JSON can hold."""

@@ -62,7 +62,9 @@ class Finding(NamedTuple):
         ranked = sorted(means, key=lambda name: -means[name])
         best, *rest = ranked
         gains = {name: gain(comparison, metric, best, name) for name in rest}
+        unsettled = [{one.system, one.against} for one in comparison.pairs if one.metric == metric and one.unsettled]
         beaten = [name for name, one in gains.items() if one.p < alpha(comparison.level) and one.low > 0.0]
+        beaten = [name for name in beaten if {best, name} not in unsettled]
         return cls(metric, ranked, [name for name in rest if name not in beaten], beaten)
 
     def headline(self) -> str:

@@ -1,0 +1,274 @@
+"""What unjudged documents, the holes of rankings, could change in a comparison.
+
+Metrics take an unjudged document for not relevant. Here holes get labels and the metric is computed again, so that all
+metrics of labels are treated alike, and the ideal order of NDCG changes with them. There are two kinds of labels:
+
+- *filled*: as judged documents at the hole's depth. A label is drawn from the judged documents at that depth of that
+  query which the same system ranks highest; as if there were ``_PRIOR`` more of them, from those of all queries; and in
+  the same way from those of all systems. Values are means over ``_DRAWS`` draws, spread evenly over these documents.
+  The depth of a document is the geometric mean of its ranks: what only one system finds is less often relevant than what
+  all of them find, and judged is mostly what several found.
+- *extreme*: the highest grade for what one system ranks higher than the other, and 0 for all else.
+
+A document has one depth and one label for all systems. Depths double: 1, 2 and 3, 4 to 7, 8 to 15 …
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.base.arrays import Array, Keywords, Offsets, index_of, offsets_of
+from rankwise.base.stream import Stream, hashed_ids
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import Metric, MetricLike
+from rankwise.metrics import metric as find_metric
+from rankwise.metrics import metrics as find_metrics
+from rankwise.metrics.base import weighted_mean
+from rankwise.statistics.comparison import UNJUDGED
+from rankwise.statistics.titles import canonical
+
+if TYPE_CHECKING:
+    from rankwise.statistics.comparison import Paired
+    from rankwise.statistics.evaluation import Evaluation, Ranked
+
+_DRAWS = 32
+_PRIOR = 5.0
+_STEPS = 4
+"""Into how many steps the holes of a query are divided on the way to an extreme: with NDCG, whose ideal order changes,
+the last of them may not be the worst."""
+_WORTHS = 100
+"""Ranks whose worth is measured; those below are worth less."""
+
+Rows = NDArray[np.int64]
+
+
+class Lists(NamedTuple):
+    """All documents that any system ranked or that were judged, query after query."""
+
+    offsets: Offsets
+    queries: Rows
+    """(n_docs,) number of each document's query."""
+    labels: Array
+    judged: NDArray[np.bool_]
+    scores: Array
+    """(n_systems, n_docs); −inf where a document was not retrieved."""
+    ranks: Rows
+    """(n_systems, n_docs) from 1; 0 where a document was not retrieved."""
+
+    @classmethod
+    def of(cls, evaluations: "Sequence[Evaluation]") -> Self | None:
+        """Join the rankings of systems by the ids of queries and documents; None where they cannot be joined."""
+        rankings = [one.ranked for one in evaluations if one.ranked is not None]
+        if len(rankings) < len(evaluations):
+            return None  # values from files
+        first = evaluations[0].query_ids
+        places = [index_of(one.query_ids, first) for one in evaluations]
+        rows = _rows(rankings, places)
+        if rows is None:
+            return None
+        key, size = np.concatenate([place[_queries(one)] for one, place in zip(rankings, places, strict=True)]), 0
+        n_docs = 1 + max(int(row.max(initial=-1)) for row in rows)
+        queries, labels, judged = np.zeros(n_docs, np.int64), np.zeros(n_docs), np.zeros(n_docs, bool)
+        scores, ranks = np.full((len(rows), n_docs), -np.inf), np.zeros((len(rows), n_docs), np.int64)
+        for number, (one, row) in enumerate(zip(rankings, rows, strict=True)):
+            queries[row] = key[size : size + row.size]
+            size += row.size
+            labels[row] = np.maximum(labels[row], one.labels)
+            judged[row] |= True if one.judged is None else one.judged == 1
+            scores[number, row], ranks[number, row] = one.scores, _ranks(one)
+        return cls(offsets_of(np.bincount(queries, minlength=first.size)), queries, labels, judged, scores, ranks)
+
+    @property
+    def holes(self) -> Rows:
+        """Rows of the documents that a system retrieved and nobody judged."""
+        return np.flatnonzero(~self.judged & (self.ranks > 0).any(axis=0))
+
+    def values(self, metric: Metric, labels: Array, systems: Sequence[int] | None = None) -> Array:
+        """Return (n_systems, n_queries) values of a metric by these labels."""
+        data = RankingDataset(np.empty((labels.size, 0)), labels, self.offsets)
+        # Rows are in no system's order.
+        ordered = (
+            np.where(self.ranks > 0, -self.ranks, -np.inf) if getattr(metric, "ties", "") == "row" else self.scores
+        )
+        return np.array([metric.of(ordered[one], data) for one in systems or range(len(ordered))])
+
+    def kinds(self) -> tuple[Rows, Rows]:
+        """Return for each document the system that ranks it highest, and its depth as a power of 2.
+
+        A system that did not retrieve it has it below its last document. What several rank highest is of none.
+        """
+        last = np.stack([np.maximum.reduceat(one, self.offsets[:-1]) for one in self.ranks]) + 1
+        ranks = np.where(self.ranks > 0, self.ranks, last[:, self.queries])
+        shared = (ranks == ranks.min(axis=0)).sum(axis=0) > 1
+        return np.where(shared, len(ranks), ranks.argmin(axis=0)), np.log2(ranks).mean(axis=0).astype(np.int64)
+
+    def filled(self, stream: Stream) -> Iterator[Array]:
+        """Draw labels of holes from judged documents that are like them, again and again."""
+        holes, retrieved = self.holes, (self.ranks > 0).any(axis=0)
+        rows = np.flatnonzero(self.judged & (retrieved | ~(self.judged & retrieved).any()))
+        system, depth = self.kinds()
+        # Where no document was judged at a depth, those above it stand for it.
+        known = np.unique(depth[rows])
+        depth = known[np.maximum(np.searchsorted(known, depth, "right") - 1, 0)]
+        of_system = depth * (len(self.ranks) + 1) + system
+        levels = [_alike(kind, rows, holes, self.labels) for kind in (
+            of_system * (self.offsets.size - 1) + self.queries, of_system, depth)]  # fmt: skip
+        uniform = stream.documents(self.offsets)[holes]
+        for draw in range(_DRAWS):
+            place, filled, left = (uniform + draw / _DRAWS) % 1.0, self.labels.copy(), np.ones(holes.size, bool)
+            for labels, first, count in levels:
+                own = 1.0 if labels is levels[-1][0] else count / (count + _PRIOR)
+                near = left & (place < own)
+                share = (place / np.where(own > 0.0, own, 1.0) * count).astype(np.int64)
+                filled[holes[near]] = labels[(first + np.minimum(share, count - 1))[near]]
+                place, left = np.where(near, place, (place - own) / (1.0 - own + 1e-300)), left & ~near
+            yield filled
+
+    def extremes(self, metric: Metric, system: int, against: int) -> tuple[Array, Array]:
+        """Return the lowest and the highest difference of two systems found on each query, whatever holes are."""
+        holes, highest = self.holes, float(self.labels.max())
+        worths = _worths(metric, highest, int(self.ranks.max()))
+        favour = worths[self.ranks[system, holes]] - worths[self.ranks[against, holes]]
+        found = []
+        for rows, gain in ((holes[favour > 0.0], favour[favour > 0.0]), (holes[favour < 0.0], -favour[favour < 0.0])):
+            rows = rows[np.lexsort((-gain, self.queries[rows]))]
+            counts = np.bincount(self.queries[rows], minlength=self.offsets.size - 1)
+            place = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+            for step in range(1, _STEPS + 1):
+                found.append(rows[place < np.ceil(np.repeat(counts, counts) * step / _STEPS)])
+        differences = []
+        for rows in (*found, holes, holes[:0]):
+            labels = self.labels.copy()
+            labels[rows] = highest
+            one, other = self.values(metric, labels, (system, against))
+            differences.append(one - other)
+        return np.min(differences, axis=0), np.max(differences, axis=0)
+
+
+class Holes:
+    """The values of systems under other labels of unjudged documents, of the metrics for which that is known."""
+
+    def __init__(self, paired: "Paired", metrics: "MetricLike | Iterable[MetricLike] | None", stream: Stream) -> None:
+        """Compute the values; ``metrics`` are those given, which may be functions that have no name elsewhere."""
+        self._paired = paired
+        self._metrics: dict[str, Metric] = {}
+        self.values: dict[str, Array] = {}
+        """Metric -> (n_systems, n_queries) values with filled holes."""
+        if not paired.judged or (lists := Lists.of([*paired.evaluations.values()])) is None:
+            return
+        self._lists = lists
+        given = {} if metrics is None else {str(one): one for one in find_metrics(metrics)}
+        for name in paired.values:
+            metric = given.get(name) or next(map(find_metric, canonical(name)), None)
+            # Metrics that read other columns say nothing without them, nor do those that depend on documents beside.
+            if metric is not None and metric.reads == ("labels",) and not metric.accepts:
+                again = lists.values(metric, lists.labels)
+                if np.allclose(again, paired.values[name], equal_nan=True):
+                    self._metrics[name] = metric
+        self.values = {name: np.zeros_like(paired.values[name]) for name in self._metrics}
+        for labels in lists.filled(stream) if self._metrics else ():
+            for name, metric in self._metrics.items():
+                self.values[name] += lists.values(metric, labels) / _DRAWS
+        for name, values in self.values.items():
+            values[np.isnan(paired.values[name])] = np.nan
+
+    def read(
+        self, metric: str, pairs: Sequence[tuple[int, int]], test: Callable[[Array], Keywords], alpha: float,
+        correct: Callable[[Array], Array], decided: Sequence[Keywords],
+    ) -> list[Keywords]:  # fmt: skip
+        """Return the fields of :class:`Pair` that are about holes; ``decided`` has what plain tests say of each pair."""
+        if metric not in self.values:
+            return [{"verdict": verdict(one["difference"], one["p_adjusted"], alpha)} for one in decided]
+        values = self.values[metric]
+        tests = [test(values[system] - values[against]) for system, against in pairs]
+        adjusted = correct(np.array([one["p"] for one in tests])).tolist()
+        found = []
+        for (system, against), filled, p, plain in zip(pairs, tests, adjusted, decided, strict=True):
+            low, high = (self._mean(one, metric) for one in self._extremes(metric, system, against))
+            said = {verdict(plain["difference"], plain["p_adjusted"], alpha), verdict(filled["difference"], p, alpha)}
+            found.append({
+                "verdict": said.pop() if len(said) == 1 else UNJUDGED,
+                "filled_difference": filled["difference"], "filled_low": filled["low"], "filled_high": filled["high"],
+                "filled_p_adjusted": p, "lowest": low, "highest": high,
+            })  # fmt: skip
+        return found
+
+    def _extremes(self, metric: str, system: int, against: int) -> tuple[Array, Array]:
+        return self._lists.extremes(self._metrics[metric], system, against)
+
+    def _mean(self, differences: Array, metric: str) -> float:
+        plain = self._paired.values[metric]
+        return weighted_mean(np.where(np.isnan(plain).any(axis=0), np.nan, differences), self._paired.weights)
+
+
+def verdict(difference: float, p: float, alpha: float) -> str:
+    """Return what a test says of a system: "better" or "worse" than the other, or "unclear".
+
+    >>> verdict(0.1, 0.01, 0.05), verdict(-0.1, 0.01, 0.05), verdict(0.1, 0.2, 0.05)
+    ('better', 'worse', 'unclear')
+    """
+    return "unclear" if not p < alpha else "better" if difference > 0.0 else "worse"
+
+
+def _queries(ranked: "Ranked") -> Rows:
+    return np.repeat(np.arange(ranked.offsets.size - 1), np.diff(ranked.offsets))
+
+
+def _ranks(ranked: "Ranked") -> Rows:
+    """Rank documents by score, equal ones in the order of their rows; 0 for those that were not retrieved."""
+    queries, ranks = _queries(ranked), np.zeros(ranked.scores.size, np.int64)
+    ranks[np.lexsort((-ranked.scores, queries))] = np.arange(queries.size) - ranked.offsets[queries] + 1
+    ranks[ranked.scores == -np.inf] = 0
+    return ranks
+
+
+def _rows(rankings: "Sequence[Ranked]", places: Sequence[Rows]) -> list[Rows] | None:
+    """Return the row of each document of each ranking in lists of them all."""
+    first = rankings[0]
+    same = all(
+        np.array_equal(place, places[0])
+        and np.array_equal(one.offsets, first.offsets)
+        and np.array_equal(one.labels, first.labels)
+        and _equal(one.judged, first.judged)
+        and _equal(one.document_ids, first.document_ids)
+        for one, place in zip(rankings, places, strict=True)
+    )
+    if same:
+        return [np.arange(first.labels.size)] * len(rankings)
+    if any(one.document_ids is None for one in rankings):
+        return None
+    ids = np.concatenate([hashed_ids(np.asarray(one.document_ids).astype(np.str_)) for one in rankings])
+    queries = np.concatenate([place[_queries(one)] for one, place in zip(rankings, places, strict=True)])
+    order = np.lexsort((ids, queries))
+    new = np.ones(order.size, bool)
+    new[1:] = (np.diff(queries[order]) != 0) | (ids[order][1:] != ids[order][:-1])
+    rows = np.empty(order.size, np.int64)
+    rows[order] = np.cumsum(new) - 1
+    return np.split(rows, np.cumsum([one.labels.size for one in rankings])[:-1])
+
+
+def _equal(one: object, other: object) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))  # type: ignore[arg-type]
+
+
+def _alike(kinds: Rows, rows: Rows, holes: Rows, labels: Array) -> tuple[Array, Rows, Rows]:
+    """Return labels of judged rows by kind, sorted, and where those of each hole's kind begin, and their number."""
+    rows = rows[np.lexsort((labels[rows], kinds[rows]))]
+    first, end = (np.searchsorted(kinds[rows], kinds[holes], side) for side in ("left", "right"))
+    return labels[rows], first, end - first
+
+
+def _worths(metric: Metric, grade: float, longest: int) -> Array:
+    """Return what ranks are worth, from rank 0, which is none: the metric of a lone relevant document there."""
+    cutoff = getattr(metric, "cutoff", None)
+    measured = min(longest, cutoff or _WORTHS)
+    sizes = np.arange(1, measured + 1)
+    offsets = offsets_of(sizes)
+    labels = np.zeros(int(offsets[-1]))
+    labels[offsets[1:] - 1] = grade
+    scores = -(np.arange(labels.size) - np.repeat(offsets[:-1], sizes)).astype(float)
+    worths = np.nan_to_num(np.asarray(metric(scores, labels, offsets)))
+    below = np.arange(measured + 1, longest + 1)
+    return np.concatenate([[0.0], worths, np.zeros(below.size) if cutoff else worths[-1] * measured / below])
