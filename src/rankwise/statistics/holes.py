@@ -4,10 +4,9 @@ Metrics take an unjudged document for not relevant. Here holes get labels and th
 metrics of labels are treated alike, and the ideal order of NDCG changes with them. There are two kinds of labels:
 
 - *filled*: as judged documents at the hole's depth. A label is drawn from the judged documents at that depth of that
-  query which the same system ranks highest; as if there were ``_PRIOR`` more of them, from those of all queries; and in
-  the same way from those of all systems. Values are means over ``_DRAWS`` draws, spread evenly over these documents.
-  The depth of a document is the geometric mean of its ranks: what only one system finds is less often relevant than what
-  all of them find, and judged is mostly what several found.
+  query or, as if there were ``_PRIOR`` more of them, from those of all queries. Values are means over ``_DRAWS`` draws,
+  spread evenly over these documents. The depth of a document is the geometric mean of its ranks: what one system alone
+  finds is less often relevant than what several find, and mostly those were judged.
 - *extreme*: the highest grade for what one system ranks higher than the other, and 0 for all else.
 
 A document has one depth and one label for all systems. Depths double: 1, 2 and 3, 4 to 7, 8 to 15 …
@@ -94,37 +93,32 @@ class Lists(NamedTuple):
         )
         return np.array([metric.of(ordered[one], data) for one in systems or range(len(ordered))])
 
-    def kinds(self) -> tuple[Rows, Rows]:
-        """Return for each document the system that ranks it highest, and its depth as a power of 2.
-
-        A system that did not retrieve it has it below its last document. What several rank highest is of none.
-        """
+    @property
+    def depths(self) -> Rows:
+        """(n_docs,) depth of each document as a power of 2; who did not retrieve it has it below the last document."""
         last = np.stack([np.maximum.reduceat(one, self.offsets[:-1]) for one in self.ranks]) + 1
         ranks = np.where(self.ranks > 0, self.ranks, last[:, self.queries])
-        shared = (ranks == ranks.min(axis=0)).sum(axis=0) > 1
-        return np.where(shared, len(ranks), ranks.argmin(axis=0)), np.log2(ranks).mean(axis=0).astype(np.int64)
+        return np.asarray(np.log2(ranks).mean(axis=0).astype(np.int64))
 
     def filled(self, stream: Stream) -> Iterator[Array]:
-        """Draw labels of holes from judged documents that are like them, again and again."""
+        """Draw labels of holes from judged documents at their depths, again and again."""
         holes, retrieved = self.holes, (self.ranks > 0).any(axis=0)
         rows = np.flatnonzero(self.judged & (retrieved | ~(self.judged & retrieved).any()))
-        system, depth = self.kinds()
         # Where no document was judged at a depth, those above it stand for it.
-        known = np.unique(depth[rows])
-        depth = known[np.maximum(np.searchsorted(known, depth, "right") - 1, 0)]
-        of_system = depth * (len(self.ranks) + 1) + system
-        levels = [_alike(kind, rows, holes, self.labels) for kind in (
-            of_system * (self.offsets.size - 1) + self.queries, of_system, depth)]  # fmt: skip
-        uniform = stream.documents(self.offsets)[holes]
+        known = np.unique(self.depths[rows])
+        depth = known[np.maximum(np.searchsorted(known, self.depths, "right") - 1, 0)]
+        of_query, first, count = _alike(depth * (self.offsets.size - 1) + self.queries, rows, holes, self.labels)
+        of_all, start, size = _alike(depth, rows, holes, self.labels)
+        own, uniform = count / (count + _PRIOR), stream.documents(self.offsets)[holes]
         for draw in range(_DRAWS):
-            place, filled, left = (uniform + draw / _DRAWS) % 1.0, self.labels.copy(), np.ones(holes.size, bool)
-            for labels, first, count in levels:
-                own = 1.0 if labels is levels[-1][0] else count / (count + _PRIOR)
-                near = left & (place < own)
-                share = (place / np.where(own > 0.0, own, 1.0) * count).astype(np.int64)
-                filled[holes[near]] = labels[(first + np.minimum(share, count - 1))[near]]
-                place, left = np.where(near, place, (place - own) / (1.0 - own + 1e-300)), left & ~near
-            yield filled
+            place = (uniform + draw / _DRAWS) % 1.0
+            near = place < own
+            share = np.where(near, place / np.where(near, own, 1.0), (place - own) / (1.0 - own))
+            place = np.where(near, count, size) * share
+            place = np.where(near, first, start) + np.minimum(place, np.where(near, count, size) - 1).astype(np.int64)
+            labels = self.labels.copy()
+            labels[holes] = np.where(near, of_query[np.minimum(place, rows.size - 1)], of_all[place])
+            yield labels
 
     def extremes(self, metric: Metric, system: int, against: int) -> tuple[Array, Array]:
         """Return the lowest and the highest difference of two systems found on each query, whatever holes are."""
@@ -136,8 +130,8 @@ class Lists(NamedTuple):
             rows = rows[np.lexsort((-gain, self.queries[rows]))]
             counts = np.bincount(self.queries[rows], minlength=self.offsets.size - 1)
             place = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
-            for step in range(1, _STEPS + 1):
-                found.append(rows[place < np.ceil(np.repeat(counts, counts) * step / _STEPS)])
+            steps = (np.repeat(counts, counts) * step / _STEPS for step in range(1, _STEPS + 1))
+            found += [rows[place < np.ceil(most)] for most in steps]
         differences = []
         for rows in (*found, holes, holes[:0]):
             labels = self.labels.copy()
@@ -178,7 +172,7 @@ class Holes:
         self, metric: str, pairs: Sequence[tuple[int, int]], test: Callable[[Array], Keywords], alpha: float,
         correct: Callable[[Array], Array], decided: Sequence[Keywords],
     ) -> list[Keywords]:  # fmt: skip
-        """Return the fields of :class:`Pair` that are about holes; ``decided`` has what plain tests say of each pair."""
+        """Return the fields of :class:`Pair` about holes; ``decided`` has what plain tests say of each pair."""
         if metric not in self.values:
             return [{"verdict": verdict(one["difference"], one["p_adjusted"], alpha)} for one in decided]
         values = self.values[metric]
