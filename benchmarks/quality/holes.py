@@ -1,19 +1,19 @@
 """Verdicts from thinned judgements on Cranfield and CISI: how many come from holes alone, and how many are kept.
 
-    python -m benchmarks.quality.holes FOLDER [--draws 200] [--kept 200] [--processes 1] [--out results/holes.md]
+    python -m benchmarks.quality.holes CRANFIELD CISI [--draws 200] [--shares 0.8] [--processes 1] [--out holes.md]
 
-FOLDER has ``cranfield`` and ``cisi``: abstracts, queries and judgements, which are complete: what is not listed is not
-relevant. Fifteen systems rank the first 100 documents: BM25, cosine and language models of words, of their beginnings,
-and of titles. A draw takes a collection, two systems and queries (100 of 225, 50 of 76). Judgements are thinned
+CRANFIELD and CISI are folders of abstracts, queries and judgements, which are taken to be complete: what is not listed
+is not relevant. Fifteen systems rank the first 100 documents: four kinds of BM25 and the cosine, each of words, of their
+first five letters, and of titles. A draw takes a collection and two systems, and thins the judgements:
 
-- by depth: judged is what the first of the two systems and two others rank among their first k (one k for all queries,
-  so that the share of judged documents among the second system's first ten is as drawn);
-- at random: each is kept with one probability.
+- pool of the first: judged is what the first system ranks among its first k, where k leaves a share of the documents
+  that the second one ranks among its first ten;
+- pool of three: the same, where two other systems are pooled, too;
+- at random: each document of a query is judged with one probability.
 
-The verdict of a draw is that of complete judgements, of thinned ones by plain comparison (unjudged is not relevant), and
-of thinned ones by ``rw.compare``. A verdict comes from holes alone where complete judgements do not have it: they have
-none, or the opposite. Of 200 draws in which they have none at most 10 may have one. Where they have one, and 80% of the
-first ten are judged, 80% must be kept.
+A verdict is from holes alone if complete judgements have none, or the opposite. Of 200 draws in which they have none,
+at most 10 may have one by ``rw.compare``; and of 200 in which they have one, at least 160 must be kept where 80% are
+judged.
 """
 
 import functools
@@ -47,20 +47,21 @@ class Cell:
     """Of judged documents among the first ten: of the second system, or at random of both."""
     draws: int
     """With a verdict by complete judgements, and without one, of each metric."""
-    folder: str
+    folder: tuple[str, ...]
+    """Of each collection."""
 
 
 @functools.cache
-def collection(folder: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+def collection(folder: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the scores of all systems, (n_systems, n_queries, n_docs), and labels, (n_queries, n_docs)."""
 
     def read(file: str) -> list[dict[str, str]]:
-        with gzip.open(Path(folder) / name / file, "rt", encoding="utf-8") as lines:
+        with gzip.open(Path(folder) / file, "rt", encoding="utf-8") as lines:
             return [json.loads(line) for line in lines]
 
     documents = read("documents.jsonl.gz")
     qrels: dict[str, dict[str, int]] = {}
-    with gzip.open(Path(folder) / name / "qrels.txt.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(Path(folder) / "qrels.txt.gz", "rt", encoding="utf-8") as lines:
         for query, _, document, grade in map(str.split, lines):
             if int(grade) > 0:
                 qrels.setdefault(query, {})[document] = int(grade)
@@ -131,9 +132,9 @@ class Draw:
 
 
 @functools.cache
-def complete(folder: str, name: str, first: int, second: int) -> tuple[Draw, rw.Comparison]:
+def complete(folder: str, first: int, second: int) -> tuple[Draw, rw.Comparison]:
     """Return what two systems rank, with the ranks of all, and their comparison by complete judgements."""
-    systems, labels = collection(folder, name)
+    systems, labels = collection(folder)
     ranks = 1 + np.argsort(np.argsort(-systems, axis=2, kind="stable"), axis=2)
     ranks = np.concatenate([ranks[[first, second]], ranks])
     listed = (ranks[:2] <= DEPTH).any(axis=0) | (labels > 0)
@@ -148,9 +149,9 @@ def measure(cell: Cell) -> dict[str, Any]:
     rng = np.random.default_rng([len(cell.thinning), round(100 * cell.share)])
     rows: dict[str, list[dict[str, Any]]] = {f"{metric} {kept}": [] for metric in METRICS for kept in (False, True)}
     while min(map(len, rows.values())) < cell.draws:
-        name = ("cranfield", "cisi")[rng.integers(2)]
-        numbers = rng.choice(len(collection(cell.folder, name)[0]), 4, replace=False)
-        draw, truths = complete(cell.folder, name, *numbers[:2].tolist())
+        folder = cell.folder[rng.integers(len(cell.folder))]
+        numbers = rng.choice(len(collection(folder)[0]), 4, replace=False)
+        draw, truths = complete(folder, *numbers[:2].tolist())
         draw = replace(draw, ranks=draw.ranks[[0, 1, *(2 + numbers[2:])]])
         found = rw.compare(draw.scores(), draw.thinned(cell.thinning, cell.share, rng), [*METRICS, "judged@10"])
         for truth, pair in zip(truths.pairs, found.pairs, strict=False):
@@ -198,13 +199,15 @@ def page(outcomes: dict[Cell, dict[str, Any]]) -> str:
 def main() -> None:
     """Measure and print."""
     parser = harness.arguments(__doc__, out="results/holes.md", processes=1)
-    parser.add_argument("folder")
+    parser.add_argument("folders", nargs="+", metavar="FOLDER")
     parser.add_argument("--draws", type=int, default=200, help="draws of each row")
     parser.add_argument("--shares", type=float, nargs="+", default=SHARES)
     parser.add_argument("--thinnings", nargs="+", default=THINNINGS)
     args = parser.parse_args()
 
-    cells = [Cell(thinning, share, args.draws, args.folder) for thinning in args.thinnings for share in args.shares]
+    cells = [
+        Cell(thinning, share, args.draws, tuple(args.folders)) for thinning in args.thinnings for share in args.shares
+    ]
     outcomes = harness.Cells[Cell](args.out).measure(cells, measure, args.processes)
     text = page({cell: outcomes[cell] for cell in cells})
     harness.write(args.out, text + "\n")

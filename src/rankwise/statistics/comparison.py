@@ -226,8 +226,9 @@ class Comparison(Result):
 
     @property
     def unchecked(self) -> list[str]:
-        """Metrics of which it is not known what unjudged documents could change: those that treat them by their own
-        definition, or read other columns; all of them, where values were read from files.
+        """Metrics of which it is not known what unjudged documents could change.
+
+        They treat them by their own definition, or read other columns; or values were read from files.
         """
         unknown = {pair.metric for pair in self.pairs if pair.filled_difference is None and self.paired.judged}
         return [metric for metric in self.metrics if metric in unknown and not metric.startswith("judged")]
