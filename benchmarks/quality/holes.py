@@ -3,8 +3,8 @@
     python -m benchmarks.quality.holes CRANFIELD CISI [--draws 200] [--shares 0.8] [--processes 1] [--out holes.md]
 
 CRANFIELD and CISI are folders of abstracts, queries and judgements, which are taken to be complete: what is not listed
-is not relevant. Fifteen systems rank the first 100 documents: four kinds of BM25 and the cosine, each of words, of their
-first five letters, and of titles. A draw takes a collection and two systems, and thins the judgements:
+is not relevant. Fifteen systems rank the first 100 documents: four kinds of BM25 and the cosine, each of words, of
+their first five letters, and of titles. A draw takes a collection and two systems, and thins the judgements:
 
 - pool of the first: judged is what the first system ranks among its first k, where k leaves a share of the documents
   that the second one ranks among its first ten;
@@ -31,7 +31,7 @@ import numpy as np
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise.statistics.holes import verdict
+from rankwise.statistics.verdict import verdict
 
 METRICS = ("ndcg@10", "ap", "rr", "precision@10")
 SHARES = (0.8, 0.5)

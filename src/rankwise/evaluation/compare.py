@@ -15,8 +15,8 @@ from rankwise.evaluation.pairing import DEFAULT, System, pair
 from rankwise.evaluation.systems import Evaluated, Run
 from rankwise.statistics import significance
 from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
-from rankwise.statistics.holes import Holes
 from rankwise.statistics.titles import bounds_of
+from rankwise.statistics.verdict import verdict
 
 if TYPE_CHECKING:
     from rankwise.metrics import MetricLike
@@ -103,7 +103,11 @@ def compare(
         raise check.error("the corrected t-test needs trials and the proportions of their split", hint=hint)
     whole = Stream(seed, query_ids=paired.ids)
     stream, alpha = whole.child("flips"), significance.alpha(level)
-    holes = Holes(paired, metrics, whole.child("holes"))
+    holes = None
+    if paired.judged:
+        from rankwise.statistics.hole_verdicts import Holes
+
+        holes = Holes(paired, metrics, whole.child("holes"))
     pairs: list[Pair] = []
     for metric, rows in paired.values.items():
         values = dict(zip(names, rows, strict=True))
@@ -113,15 +117,17 @@ def compare(
             tested.append({"metric": metric, "system": system, "against": against, **results})
         deciding = np.array([one[f"p_{test}"] for one in tested])
         correct = significance.holm if correction == "holm" else np.asarray
-        decided = [{**one, "p_adjusted": p} for one, p in zip(tested, correct(deciding).tolist(), strict=True)]
+        for one, p in zip(tested, correct(deciding).tolist(), strict=True):
+            one |= {"p_adjusted": p, "verdict": verdict(one["difference"], p, alpha)}
+        if holes is not None:
 
-        def again(differences: NDArray[np.float64], metric: str = metric) -> Keywords:
-            found = _test(metric, differences, paired, stream, level, overlap)
-            return {**found, "p": found[f"p_{test}"]}
+            def again(differences: NDArray[np.float64], metric: str = metric) -> Keywords:
+                found = _test(metric, differences, paired, stream, level, overlap)
+                return {**found, "p": found[f"p_{test}"]}
 
-        numbers = [(names.index(system), names.index(against)) for system, against in chosen]
-        for one, read in zip(decided, holes.read(metric, numbers, again, alpha, correct, decided), strict=True):
-            pairs.append(Pair(**one, **read, significant=read["verdict"] in ("better", "worse")))
+            numbers = [(names.index(system), names.index(against)) for system, against in chosen]
+            tested = holes.read(metric, numbers, again, alpha, correct, tested)
+        pairs += [Pair(**one, significant=one["verdict"] in ("better", "worse")) for one in tested]
     return Comparison(
         systems=names,
         paired=paired,

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 UNJUDGED = "unjudged"
 """The verdict of a pair that depends on documents that were not judged."""
 FILLED = ("filled_difference", "filled_low", "filled_high", "filled_p_adjusted", "lowest", "highest")
-_SAID = 6  # pairs of which a sentence says what unjudged documents could change
 _HOLES = 0.01  # shares of judged documents that differ by less hardly change a verdict
 TESTS = {
     "fisher": "Fisher's randomization test",
@@ -215,38 +214,11 @@ class Comparison(Result):
             notes += {one.note for one in self.paired.judged.values()}
         if self.paired.holes:
             notes.append(f"{self.paired.holes}.")
-        if unsettled := [pair for pair in self.pairs if pair.unsettled]:
-            notes.append("A raised ?: what is significant depends on documents that were never judged.")
-            notes += [self._unsettled(pair) for pair in unsettled[:_SAID]]
-            if (more := len(unsettled) - _SAID) > 0:
-                notes.append(f"The same holds for {tables.count(more, 'more pair')}.")
-        if unknown := self.unchecked:
-            notes.append(f"Not checked: what documents that were never judged could change in {listed(unknown)}.")
+        if self.paired.judged:
+            from rankwise.statistics import hole_verdicts
+
+            notes += hole_verdicts.notes(self)
         return tuple(notes)
-
-    @property
-    def unchecked(self) -> list[str]:
-        """Metrics of which it is not known what unjudged documents could change.
-
-        They treat them by their own definition, or read other columns; or values were read from files.
-        """
-        unknown = {pair.metric for pair in self.pairs if pair.filled_difference is None and self.paired.judged}
-        return [metric for metric in self.metrics if metric in unknown and not metric.startswith("judged")]
-
-    def _unsettled(self, pair: Pair) -> str:
-        """What unjudged documents could change between two systems."""
-        shares = {name: one.mean for name, one in self.paired.judged.items()}
-        least, other = sorted((pair.system, pair.against), key=lambda name: shares.get(name, 1.0))
-        cutoff = next(iter(self.paired.judged.values())).cutoff
-        plain, filled, low, high = (
-            tables.number(np.nan if value is None else value, 3, signed=True)
-            for value in (pair.difference, pair.filled_difference, pair.lowest, pair.highest)
-        )
-        return (
-            f"{pair.metric}: {1.0 - shares.get(least, 1.0):.0%} of {least}'s first {cutoff} were never judged "
-            f"({other}: {1.0 - shares.get(other, 1.0):.0%}). {pair.system} against {pair.against}: {plain} if they are "
-            f"not relevant, {filled} if they are as judged documents at their depth; between {low} and {high}."
-        )
 
     @property
     def _judged_title(self) -> str:
@@ -300,7 +272,7 @@ class Comparison(Result):
         header = ["metric", "system", "against", "difference", f"{100 * self.level:g}% interval", "p t"]
         header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
         holes = any(pair.filled_difference is not None for pair in self.pairs)
-        header += ["holes filled", "p adjusted", "holes at worst, best", "verdict"] * holes
+        header += ["holes filled", "p filled", "holes at worst, best", "verdict"] * holes
         shown = titles_of(self.metrics, titles)
         rows = []
         for one in self.pairs:
@@ -310,12 +282,11 @@ class Comparison(Result):
             row += [tables.probability(p) for p in (one.p_fisher, one.p_wilcoxon, one.p_adjusted)]
             row += [tables.number(one.effect_size, 2, signed=True), f"{one.wins}/{one.ties}/{one.losses}"]
             if holes:
-                filled, p, low, high = (
-                    np.nan if value is None else value
-                    for value in (one.filled_difference, one.filled_p_adjusted, one.lowest, one.highest)
+                filled, _, _, p, *ends = (
+                    np.nan if getattr(one, name) is None else getattr(one, name) for name in FILLED
                 )
                 row += [tables.number(filled, signed=True), tables.probability(p)]
-                row += [tables.interval(low, high, signed=True), one.verdict]
+                row += [tables.interval(*ends, signed=True), one.verdict]
             rows.append(tuple(row))
         return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
 

@@ -4,7 +4,7 @@ Metrics take an unjudged document for not relevant. Here holes get labels and th
 metrics of labels are treated alike, and the ideal order of NDCG changes with them. There are two kinds of labels:
 
 - *filled*: as judged documents at the hole's depth. A label is drawn from the judged documents at that depth of that
-  query or, as if there were ``_PRIOR`` more of them, from those of all queries. Values are means over ``_DRAWS`` draws,
+  query or, as if there were ``_PRIOR`` more of them, from those of all queries. Values are means over ``DRAWS`` draws,
   spread evenly over these documents. The depth of a document is the geometric mean of its ranks: what one system alone
   finds is less often relevant than what several find, and mostly those were judged.
 - *extreme*: the highest grade for what one system ranks higher than the other, and 0 for all else.
@@ -12,27 +12,21 @@ metrics of labels are treated alike, and the ideal order of NDCG changes with th
 A document has one depth and one label for all systems. Depths double: 1, 2 and 3, 4 to 7, 8 to 15 …
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.base.arrays import Array, Keywords, Offsets, index_of, offsets_of
+from rankwise.base.arrays import Array, Offsets, index_of, offsets_of
 from rankwise.base.stream import Stream, hashed_ids
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric, MetricLike
-from rankwise.metrics import metric as find_metric
-from rankwise.metrics import metrics as find_metrics
-from rankwise.metrics.base import weighted_mean
-from rankwise.statistics.comparison import UNJUDGED
-from rankwise.statistics.titles import canonical
+from rankwise.metrics import Metric
 
 if TYPE_CHECKING:
-    from rankwise.statistics.comparison import Paired
     from rankwise.statistics.evaluation import Evaluation, Ranked
 
-_DRAWS = 32
+DRAWS = 32
 _PRIOR = 5.0
 _STEPS = 4
 """Into how many steps the holes of a query are divided on the way to an extreme: with NDCG, whose ideal order changes,
@@ -110,8 +104,8 @@ class Lists(NamedTuple):
         of_query, first, count = _alike(depth * (self.offsets.size - 1) + self.queries, rows, holes, self.labels)
         of_all, start, size = _alike(depth, rows, holes, self.labels)
         own, uniform = count / (count + _PRIOR), stream.documents(self.offsets)[holes]
-        for draw in range(_DRAWS):
-            place = (uniform + draw / _DRAWS) % 1.0
+        for draw in range(DRAWS):
+            place = (uniform + draw / DRAWS) % 1.0
             near = place < own
             share = np.where(near, place / np.where(near, own, 1.0), (place - own) / (1.0 - own))
             place = np.where(near, count, size) * share
@@ -139,71 +133,6 @@ class Lists(NamedTuple):
             one, other = self.values(metric, labels, (system, against))
             differences.append(one - other)
         return np.min(differences, axis=0), np.max(differences, axis=0)
-
-
-class Holes:
-    """The values of systems under other labels of unjudged documents, of the metrics for which that is known."""
-
-    def __init__(self, paired: "Paired", metrics: "MetricLike | Iterable[MetricLike] | None", stream: Stream) -> None:
-        """Compute the values; ``metrics`` are those given, which may be functions that have no name elsewhere."""
-        self._paired = paired
-        self._metrics: dict[str, Metric] = {}
-        self.values: dict[str, Array] = {}
-        """Metric -> (n_systems, n_queries) values with filled holes."""
-        if not paired.judged or (lists := Lists.of([*paired.evaluations.values()])) is None:
-            return
-        self._lists = lists
-        given = {} if metrics is None else {str(one): one for one in find_metrics(metrics)}
-        for name in paired.values:
-            metric = given.get(name) or next(map(find_metric, canonical(name)), None)
-            # Metrics that read other columns say nothing without them, nor do those that depend on documents beside.
-            if metric is not None and metric.reads == ("labels",) and not metric.accepts:
-                again = lists.values(metric, lists.labels)
-                if np.allclose(again, paired.values[name], equal_nan=True):
-                    self._metrics[name] = metric
-        self.values = {name: np.zeros_like(paired.values[name]) for name in self._metrics}
-        for labels in lists.filled(stream) if self._metrics else ():
-            for name, metric in self._metrics.items():
-                self.values[name] += lists.values(metric, labels) / _DRAWS
-        for name, values in self.values.items():
-            values[np.isnan(paired.values[name])] = np.nan
-
-    def read(
-        self, metric: str, pairs: Sequence[tuple[int, int]], test: Callable[[Array], Keywords], alpha: float,
-        correct: Callable[[Array], Array], decided: Sequence[Keywords],
-    ) -> list[Keywords]:  # fmt: skip
-        """Return the fields of :class:`Pair` about holes; ``decided`` has what plain tests say of each pair."""
-        if metric not in self.values:
-            return [{"verdict": verdict(one["difference"], one["p_adjusted"], alpha)} for one in decided]
-        values = self.values[metric]
-        tests = [test(values[system] - values[against]) for system, against in pairs]
-        adjusted = correct(np.array([one["p"] for one in tests])).tolist()
-        found = []
-        for (system, against), filled, p, plain in zip(pairs, tests, adjusted, decided, strict=True):
-            low, high = (self._mean(one, metric) for one in self._extremes(metric, system, against))
-            said = {verdict(plain["difference"], plain["p_adjusted"], alpha), verdict(filled["difference"], p, alpha)}
-            found.append({
-                "verdict": said.pop() if len(said) == 1 else UNJUDGED,
-                "filled_difference": filled["difference"], "filled_low": filled["low"], "filled_high": filled["high"],
-                "filled_p_adjusted": p, "lowest": low, "highest": high,
-            })  # fmt: skip
-        return found
-
-    def _extremes(self, metric: str, system: int, against: int) -> tuple[Array, Array]:
-        return self._lists.extremes(self._metrics[metric], system, against)
-
-    def _mean(self, differences: Array, metric: str) -> float:
-        plain = self._paired.values[metric]
-        return weighted_mean(np.where(np.isnan(plain).any(axis=0), np.nan, differences), self._paired.weights)
-
-
-def verdict(difference: float, p: float, alpha: float) -> str:
-    """Return what a test says of a system: "better" or "worse" than the other, or "unclear".
-
-    >>> verdict(0.1, 0.01, 0.05), verdict(-0.1, 0.01, 0.05), verdict(0.1, 0.2, 0.05)
-    ('better', 'worse', 'unclear')
-    """
-    return "unclear" if not p < alpha else "better" if difference > 0.0 else "worse"
 
 
 def _queries(ranked: "Ranked") -> Rows:

@@ -105,6 +105,15 @@ def gain(comparison: "Comparison", metric: str, better: str, worse: str) -> Gain
     raise KeyError(f"{better} and {worse} were not compared")
 
 
+def verdict(difference: float, p: float, alpha: float) -> str:
+    """Return what a test says of a system: "better" or "worse" than the other, or "unclear".
+
+    >>> verdict(0.1, 0.01, 0.05), verdict(-0.1, 0.01, 0.05), verdict(0.1, 0.2, 0.05)
+    ('better', 'worse', 'unclear')
+    """
+    return "unclear" if not p < alpha else "better" if difference > 0.0 else "worse"
+
+
 def p_value(p: float) -> str:
     """Write a p-value as one says it.
 
