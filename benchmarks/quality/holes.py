@@ -66,11 +66,11 @@ def collection(folder: str) -> tuple[np.ndarray, np.ndarray]:
             if int(grade) > 0:
                 qrels.setdefault(query, {})[document] = int(grade)
     queries = [query for query in read("queries.jsonl.gz") if query["id"] in qrels]
-    rows = {document["id"]: row for row, document in enumerate(documents)}
+    rows = {one["id"]: row for row, one in enumerate(documents)}
     labels = np.zeros((len(queries), len(documents)))
-    for number, query in enumerate(queries):
-        for document, grade in qrels[query["id"]].items():
-            labels[number, rows[document]] = grade
+    for number, asking in enumerate(queries):
+        for document, value in qrels[asking["id"]].items():
+            labels[number, rows[document]] = value
     texts = {"text": [one.get("text", "") for one in documents], "title": [one.get("title", "") for one in documents]}
     asked = [query["text"] for query in queries]
     systems = []
@@ -154,6 +154,7 @@ def measure(cell: Cell) -> dict[str, Any]:
         draw, truths = complete(folder, *numbers[:2].tolist())
         draw = replace(draw, ranks=draw.ranks[[0, 1, *(2 + numbers[2:])]])
         found = rw.compare(draw.scores(), draw.thinned(cell.thinning, cell.share, rng), [*METRICS, "judged@10"])
+        pair: Any
         for truth, pair in zip(truths.pairs, found.pairs, strict=False):
             row = {
                 "truth": truth.verdict,

@@ -87,7 +87,7 @@ def relevant(scores: Any, labels: Any, offsets: Any) -> Any:
 
 def test_a_verdict_that_depends_on_holes_is_none():
     systems, qrels = runs()
-    metrics = ["ndcg(empty=0)@10", "bpref(empty=0)", relevant]
+    metrics: list[Any] = ["ndcg(empty=0)@10", "bpref(empty=0)", relevant]
     found = rw.compare(systems, qrels, metrics)
     pair, bpref, own = found.pairs
     assert (pair.verdict, pair.significant, pair.unsettled) == ("unjudged", False, True)

@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -108,25 +110,20 @@ def compare(
         from rankwise.statistics.hole_verdicts import Holes
 
         holes = Holes(paired, metrics, whole.child("holes"))
+        paired = replace(paired, filled=holes.values)
     pairs: list[Pair] = []
     for metric, rows in paired.values.items():
         values = dict(zip(names, rows, strict=True))
-        tested = []
+        tested, run = [], partial(_test, metric, paired=paired, stream=stream, level=level, overlap=overlap)
         for system, against in chosen:
-            results = _test(metric, values[system] - values[against], paired, stream, level, overlap)
+            results = run(values[system] - values[against])
             tested.append({"metric": metric, "system": system, "against": against, **results})
         deciding = np.array([one[f"p_{test}"] for one in tested])
         correct = significance.holm if correction == "holm" else np.asarray
         for one, p in zip(tested, correct(deciding).tolist(), strict=True):
             one |= {"p_adjusted": p, "verdict": verdict(one["difference"], p, alpha)}
         if holes is not None:
-
-            def again(differences: NDArray[np.float64], metric: str = metric) -> Keywords:
-                found = _test(metric, differences, paired, stream, level, overlap)
-                return {**found, "p": found[f"p_{test}"]}
-
-            numbers = [(names.index(system), names.index(against)) for system, against in chosen]
-            tested = holes.read(metric, numbers, again, alpha, correct, tested)
+            tested = holes.read(metric, run, f"p_{test}", correct, alpha, tested)
         pairs += [Pair(**one, significant=one["verdict"] in ("better", "worse")) for one in tested]
     return Comparison(
         systems=names,

@@ -1,7 +1,7 @@
 """The result of a comparison: means with significance marks, every paired test, and how they are shown."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
@@ -90,6 +90,9 @@ class Paired:
     """(n_units,) query weights; None: all the same."""
     evaluations: Mapping[str, Evaluation]
     """System -> its evaluation, where units are queries."""
+    filled: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """``values`` of metrics if unjudged documents are as judged ones at their depth, where that is known: gates and
+    claims on segments need both."""
 
     @property
     def candidates(self) -> dict[str, str]:
@@ -268,27 +271,9 @@ class Comparison(Result):
 
     def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
-        corrected = any(pair.p_corrected_t is not None for pair in self.pairs)
-        header = ["metric", "system", "against", "difference", f"{100 * self.level:g}% interval", "p t"]
-        header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
-        holes = any(pair.filled_difference is not None for pair in self.pairs)
-        header += ["holes filled", "p filled", "holes at worst, best", "verdict"] * holes
-        shown = titles_of(self.metrics, titles)
-        rows = []
-        for one in self.pairs:
-            row = [shown[one.metric], one.system, one.against, tables.number(one.difference, signed=True)]
-            row += [tables.interval(one.low, one.high, signed=True), tables.probability(one.p_t)]
-            row += [tables.probability(np.nan if one.p_corrected_t is None else one.p_corrected_t)] * corrected
-            row += [tables.probability(p) for p in (one.p_fisher, one.p_wilcoxon, one.p_adjusted)]
-            row += [tables.number(one.effect_size, 2, signed=True), f"{one.wins}/{one.ties}/{one.losses}"]
-            if holes:
-                filled, _, _, p, *ends = (
-                    np.nan if getattr(one, name) is None else getattr(one, name) for name in FILLED
-                )
-                row += [tables.number(filled, signed=True), tables.probability(p)]
-                row += [tables.interval(*ends, signed=True), one.verdict]
-            rows.append(tuple(row))
-        return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
+        from rankwise.statistics.pairs import pairs_table
+
+        return pairs_table(self, titles)
 
     def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
         """Return the table of means, and with ``pairs`` that of every test.

@@ -1,6 +1,6 @@
 """The verdicts of a comparison that do not depend on unjudged documents, and what is said of the others."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -47,15 +47,20 @@ class Holes:
             values[np.isnan(paired.values[name])] = np.nan
 
     def read(
-        self, metric: str, pairs: Sequence[tuple[int, int]], test: Callable[[Array], Keywords], alpha: float,
-        correct: Callable[[Array], Array], decided: Sequence[Keywords],
+        self, metric: str, test: Callable[[Array], Keywords], p_value: str, correct: Callable[[Array], Array],
+        alpha: float, decided: list[Keywords],
     ) -> list[Keywords]:  # fmt: skip
-        """Return fields of :class:`Pair` with those about holes; ``decided`` has what plain tests say of each pair."""
+        """Return fields of :class:`Pair` with those about holes; ``decided`` has what plain tests say of each pair.
+
+        ``p_value`` is the name of the one that decides.
+        """
         if metric not in self.values:
-            return list(decided)
+            return decided
+        names = [*self._paired.evaluations]
+        pairs = [(names.index(one["system"]), names.index(one["against"])) for one in decided]
         values = self.values[metric]
         tests = [test(values[system] - values[against]) for system, against in pairs]
-        adjusted = correct(np.array([one["p"] for one in tests])).tolist()
+        adjusted = correct(np.array([one[p_value] for one in tests])).tolist()
         found = []
         for (system, against), filled, p, plain in zip(pairs, tests, adjusted, decided, strict=True):
             low, high = (self._mean(one, metric) for one in self._extremes(metric, system, against))
