@@ -44,7 +44,7 @@ class Measuring:
     conventions: Annotated[
         str | None,
         "Count gains, ties and queries without relevant documents as another library does: lightgbm, xgboost, "
-        "catboost, sklearn or trec_eval; rankwise names our own way.",
+        "catboost, sklearn, trec_eval or letor; rankwise names our own way.",
         Unset("by the names of metrics"),
         Option(metavar="NAME"),
     ] = None
