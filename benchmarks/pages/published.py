@@ -19,7 +19,17 @@ from unittest import mock
 import numpy as np
 
 import rankwise as rw
-from benchmarks.harness import FOLDS, Cells, arguments, data_folder, half_width, heading, markdown, missing_data, parts
+from benchmarks.harness import (
+    FOLDS,
+    Cells,
+    data_folder,
+    difference,
+    half_width,
+    heading,
+    markdown,
+    missing_data,
+    parts,
+)
 
 LETOR = ("ap", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "mean_ndcg", "precision@1", "precision@10")
 TITLES = ("MAP", "NDCG@1", "NDCG@3", "NDCG@5", "NDCG@10", "MeanNDCG", "P@1", "P@10")
@@ -70,22 +80,24 @@ def main(options: Namespace) -> None:
     }
     found = Cells[Cell](options.out).measure([*cells.values()], measure, options.processes)
     heading("LETOR's measures over the test queries of all folds")
-    rows, small = [], []
+    rows, small, default = [], [], None
     for method, title in METHODS.items():
         outcomes = [found[cells[method, fold]] for fold in range(1, options.folds + 1)]
         values = {name: np.concatenate([one["letor"][name] for one in outcomes]) for name in LETOR}
         title = title.format(seconds=options.seconds)
         means = [f"{values[name].mean():.4f}" for name in LETOR]
-        rows.append([title, f"{means[0]} ± {half_width(values['ap']):.4f}", *means[1:]])
+        default = values["ap"] if default is None else default
+        less = "" if method == "default" else difference(values["ap"] - default)
+        rows.append([title, f"{means[0]} ± {half_width(values['ap']):.4f}", less, *means[1:]])
         seconds = sum(one["seconds"] for one in outcomes) / len(outcomes)
         small.append([title, f"{np.mean(outcomes[0]['catboost']):.4f}", f"{seconds:.1f}"])
-    print(markdown(["", *TITLES], rows))
+    print(markdown(["", TITLES[0], "less the default", *TITLES[1:]], rows))
     heading("CatBoost's measure over the test queries of fold 1, and CPU seconds of a fold")
     print(markdown(["", CATBOOST, "seconds"], small))
 
 
 if __name__ == "__main__":
-    parser = arguments(__doc__, out="results/published.json", processes=1)
+    parser = harness.arguments(__doc__, out="results/published.json", processes=1)
     parser.add_argument("folder", nargs="?", help="the data; by default where rw.load_dataset looks")
     parser.add_argument("--seconds", type=float, default=30.0, help="CPU seconds of AutoRanker for each fold")
     parser.add_argument("--folds", type=int, default=FOLDS, help="how many of the five folds")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from rankwise import check
-from rankwise.metrics import Metric, MetricLike, metric, similarity_measure
+from rankwise.metrics import Metric, MetricLike, metric
 
 Titles = Mapping[str, str] | Sequence[str]
 """Metric, in any spelling, -> title; or one title for each metric, in their order."""
@@ -56,6 +56,8 @@ def bounds_of(name: str) -> tuple[float, float]:
     """
     for text in canonical(name):
         return metric(text).bounds
+    from rankwise.metrics import similarity_measure  # few evaluations are of similarities
+
     try:
         return similarity_measure(name).bounds
     except ValueError:
