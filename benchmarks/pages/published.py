@@ -19,6 +19,7 @@ from unittest import mock
 import numpy as np
 
 import rankwise as rw
+from benchmarks import harness
 from benchmarks.harness import (
     FOLDS,
     Cells,

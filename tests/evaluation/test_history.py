@@ -3,6 +3,7 @@
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,9 +71,9 @@ def test_other_data_are_other_lines(tmp_path, name):
     assert all(len(line) == 1 for line in history.lines().values())
     assert "b" in {row[-2] for row in history.table().rows}
     assert any("not to be compared" in note for note in history.table().notes)
-    panel = history.figure().axes[0]
-    assert len(panel.containers) == 4
-    assert all(len(bars.lines[0].get_xdata()) == 1 for bars in panel.containers)
+    containers: Any = history.figure().axes[0].containers
+    assert len(containers) == 4
+    assert all(len(bars.lines[0].get_xdata()) == 1 for bars in containers)
 
 
 def test_the_order_of_queries_does_not_matter(tmp_path):

@@ -53,10 +53,10 @@ def test_runs_with_other_documents():
     assert found["overlap@10"].tolist() == [1 / 3, 1.0]
     assert found["tau"].tolist()[1:] == [-1.0]
     # What qrels add was not retrieved, and does not matter.
-    by = (rw.evaluate(run, QRELS, "ap") for run in (RUN, OTHER))
-    assert rw.metrics.similarity(*by).mean == pytest.approx(found.mean)
-    one = {"q1": RUN["q1"], "q9": {"a": 1.0}}
-    alone = rw.metrics.similarity(one, {"q1": RUN["q1"]}, measures="rbo")
+    one, other = (rw.evaluate(run, QRELS, "ap") for run in (RUN, OTHER))
+    assert rw.metrics.similarity(one, other).mean == pytest.approx(found.mean)
+    more = {"q1": RUN["q1"], "q9": {"a": 1.0}}
+    alone = rw.metrics.similarity(more, {"q1": RUN["q1"]}, measures="rbo")
     assert alone.scored == {"rbo": 1}
     assert alone.query_ids.tolist() == ["q1", "q9"]
 

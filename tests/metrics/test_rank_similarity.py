@@ -48,20 +48,23 @@ def tau_ap(ranking: list[int], truth: list[int]) -> float:
 def test_against_every_order(documents, k, p):
     rows = [list(column) for column in zip(*documents, strict=True)]
     pairs = list(itertools.product(*map(every_order, rows)))
-    mean = dict.fromkeys((f"rbo(p={p})", f"rbo(p={p})@{k}", f"overlap@{k}", "tau_ap", "tau"), math.nan)
+    texts = (f"rbo(p={p})", f"rbo(p={p})@{k}", f"overlap@{k}", "tau_ap", "tau")
+    values: dict[str, list[float]] = {text: [] for text in texts}
     if all(pairs[0]):
-        mean[f"rbo(p={p})"] = np.mean([rbo(*pair, p, 99) for pair in pairs])
-        mean[f"rbo(p={p})@{k}"] = np.mean([rbo(*pair, p, k) for pair in pairs])
-        mean[f"overlap@{k}"] = np.mean([overlap(*pair, k) for pair in pairs])
+        values[f"rbo(p={p})"] = [rbo(one, other, p, 99) for one, other in pairs]
+        values[f"rbo(p={p})@{k}"] = [rbo(one, other, p, k) for one, other in pairs]
+        values[f"overlap@{k}"] = [overlap(one, other, k) for one, other in pairs]
         if set(pairs[0][0]) == set(pairs[0][1]) and len(pairs[0][0]) > 1:
-            mean["tau_ap(reference=second)"] = np.mean([tau_ap(*pair) for pair in pairs])
-            mean["tau_ap(reference=first)"] = np.mean([tau_ap(b, a) for a, b in pairs])
-            mean["tau_ap"] = (mean["tau_ap(reference=first)"] + mean["tau_ap(reference=second)"]) / 2
+            values["tau_ap(reference=second)"] = [tau_ap(one, other) for one, other in pairs]
+            values["tau_ap(reference=first)"] = [tau_ap(other, one) for one, other in pairs]
+            values["tau_ap"] = values["tau_ap(reference=first)"] + values["tau_ap(reference=second)"]
             held = np.array(rows)[:, pairs[0][0]]
-            mean["tau"] = kendalltau(*held).statistic if (np.ptp(held, axis=1) > 0).all() else math.nan
-    for text, value in mean.items():
-        found = similarity_measure(text)(*rows, [0, len(documents)])[0]
-        np.testing.assert_allclose(found, value, atol=1e-9, err_msg=text)
+            if (np.ptp(held, axis=1) > 0).all():
+                values["tau"] = [kendalltau(held[0], held[1]).statistic]
+    for text, orders in values.items():
+        found = similarity_measure(text)(rows[0], rows[1], [0, len(documents)])[0]
+        expected = np.mean(orders) if orders else math.nan
+        np.testing.assert_allclose(found, expected, atol=1e-9, err_msg=text)
 
 
 @pytest.mark.parametrize("text", ["rbo", "rbo@20", "overlap@10", "tau", "tau_ap"])

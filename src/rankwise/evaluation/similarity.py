@@ -44,7 +44,8 @@ def similarity(
     """
     wanted = similarity_measures(DEFAULT if measures is None else measures)
     lists = _aligned(_lists_of(one, data), _lists_of(other, data))
-    values = {name: measure(*lists.scores, lists.offsets) for name, measure in wanted.items()}
+    mine, theirs = lists.scores
+    values = {name: measure(mine, theirs, lists.offsets) for name, measure in wanted.items()}
     undefined = [name for name, column in values.items() if np.isnan(column).all()]
     if undefined and (measures is not None or len(undefined) == len(values)):
         what = f"{undefined[0]} is defined for no query of these rankings"

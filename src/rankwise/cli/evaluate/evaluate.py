@@ -249,8 +249,10 @@ def compare(
         document["alike"] = {name: pair.to_dict() for name, pair in found.items()}
         tables.append(stacked({name: pair.table() for name, pair in found.items()}))
         titles_of.append("How alike")
-    kept = None if history is None else append_history(result, history)
+    kept = None
     if history is not None:
+        kept = append_history(result, history)
+        document["history"] = str(kept)
         tables.append(read_history(history).table())
         titles_of.append("Over time")
     if output is not None:

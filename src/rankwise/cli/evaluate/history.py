@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from rankwise.check.parameters import Option
+from rankwise.check.parameters import Option, Unset
 from rankwise.cli import arguments, outputs
 from rankwise.cli.options import Only
 from rankwise.cli.running import Running
@@ -13,7 +13,7 @@ def history(
     folder: Annotated[Path, "The folder of 'rankwise compare --history'.", Option(metavar="FOLDER")],
     *,
     metric: Annotated[
-        str | None, "The metric that is shown.", Option(short="-m", metavar="NAME")
+        str | None, "The metric that is shown.", Unset("the first"), Option(metavar="METRIC")
     ] = None,
     output: arguments.Summary = None,
     plot: Annotated[arguments.Plot, "It shows a line per system."] = None,
