@@ -206,7 +206,7 @@ def test_sklearn_dcg_with_ties(lists: Lists) -> None:
 
 
 # Scores are in descending order. Gains are 3, 1 and 0; discounts 1, 1, 1/log2(3) and 1/2.
-LETOR = {
+LETOR: dict[tuple[int, ...], dict[str, float]] = {
     # Of one list of four: DCG is 1, 1, 1 + 3/log2(3), and at 4 the same; the ideal one 3, 4, 4 and 4.
     (1, 0, 2, 0): {
         "ndcg@1": 1 / 3,

@@ -10,7 +10,7 @@ from rankwise.cli.running import Running
 
 
 def history(
-    folder: Annotated[Path, "The folder of 'rankwise compare --history'.", Option(metavar="FOLDER")],
+    comparisons: Annotated[Path, "The folder of 'rankwise compare --history'.", Option(metavar="FOLDER")],
     *,
     metric: Annotated[
         str | None, "The metric that is shown.", Unset("the first"), Option(metavar="METRIC")
@@ -30,7 +30,7 @@ def history(
 
     running.check_target(output, outputs.TABLES)
     running.check_target(plot, outputs.PICTURES)
-    result = read_history(folder)
+    result = read_history(comparisons)
     table, document = result.table(metric=metric), result.to_dict()
     if output is not None:
         outputs.save(output, document, [table], result.to_frame(), force=running.force)

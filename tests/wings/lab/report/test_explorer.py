@@ -116,7 +116,7 @@ def test_queries_are_sorted_by_how_alike_two_rankings_are(page, results):
         expected = {}
         for query in queries:
             scores = [rows[methods[place]].filter(query=query).sort("document")["score"] for place in (one, other)]
-            expected[query] = rw.metrics.similarity_measure("tau")(*scores, [0, len(scores[0])])[0]
+            expected[query] = rw.metrics.similarity_measure("tau")(scores[0], scores[1], [0, len(scores[0])])[0]
         ranked = [round(float(expected[name]), 3) for name in names(page)]
         assert len(ranked) > 5
         assert ranked == sorted(ranked)
