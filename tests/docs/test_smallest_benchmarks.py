@@ -54,6 +54,7 @@ RUNS = {
         files={"gpu.md": "<!-- limits:begin --> <!-- limits:end -->\n<!-- losses:begin --> <!-- losses:end -->\n"},
         writes="gpu.md",
     ),
+    "pages.published": Smallest("{mq2008} --folds 1 --seconds 1"),
     "pages.readme": Smallest("--figure demo.png"),
     "pages.results": Smallest(
         "{kept}/trials --pages . --tables",

@@ -172,6 +172,8 @@ class RankMetric(Metric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     of_every_query: ClassVar[bool] = False
     """Whether it is defined for queries without relevant documents too; ``empty`` cannot be set then."""
+    fixed: ClassVar[tuple[str, ...]] = ()
+    """Options that its definition leaves no choice of: they cannot be set."""
 
     cutoff: Annotated[int | None, AtLeast(1)] = None
     """The last rank that counts; None for all ranks."""
@@ -193,6 +195,10 @@ class RankMetric(Metric):
         if self.of_every_query and self.empty != "skip":
             what = f"{self.name} is defined for every query, with relevant documents or without"
             raise check.error(what, got=f"empty={self.empty!r}", hint="leave empty out")
+        for one in fields(self):
+            if one.name in self.fixed and (value := getattr(self, one.name)) != one.default:
+                got = f"@{value}" if one.name == "cutoff" else f"{one.name}={value}"
+                raise check.error(f"{self.name} has no {one.name}", got=got, hint="leave it out")
         if self.label is not None:
             table.check_name("more_labels", self.label)
             if "labels" not in self.reads:
