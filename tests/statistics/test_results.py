@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.base.tables import Table
+from rankwise.evaluation.history import History
 from rankwise.evaluation.policy import PolicyEvaluation
 from rankwise.model_selection import spaces
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
@@ -66,6 +68,13 @@ def by_segment() -> rw.Comparison:
     values = RNG.random((2, 40))
     systems = {name: rw.Evaluation({"ap": row}, range(40)) for name, row in zip(("a, tuned", "b"), values, strict=True)}
     return rw.compare(systems, segment={"device & market": np.arange(40) % 7 // 3})
+
+
+@cache
+def history() -> History:
+    with tempfile.TemporaryDirectory() as folder:
+        rw.results.append_history(comparison(), folder)
+        return rw.results.read_history(folder)
 
 
 @cache
@@ -200,6 +209,7 @@ RESULTS: dict[str, Any] = {
     "Comparison": comparison,
     "SegmentComparison": lambda: by_segment().segments,
     "Gate": lambda: by_segment().gate(0.1),
+    "History": history,
     "Explanation": explanation,
     "Breakdown": lambda: explanation().versus(*explanation().documents[:2]),
     "Reliability": lambda: rw.evaluate(1.0 / (1.0 + np.exp(-data().features[:, 0])), data()).reliability(bins=3),
@@ -230,7 +240,17 @@ RESULTS: dict[str, Any] = {
 }
 """Class -> a small instance."""
 PLOTS = {
-    *("Comparison", "Explanation", "Breakdown", "Reliability", "Tuning", "Frontier", "LearningCurve", "DataCheck"),
+    *(
+        "Comparison",
+        "History",
+        "Explanation",
+        "Breakdown",
+        "Reliability",
+        "Tuning",
+        "Frontier",
+        "LearningCurve",
+        "DataCheck",
+    ),
     *("Agreement", "Interleaving", "OffPolicyComparison", "OffPolicyComparisons", "Examination", "Bias", "BiasCheck"),
 }
 ONE_LINE = {"Bias", "BiasCheck", "Estimates"}

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from rankwise.statistics.gate import Gate
     from rankwise.statistics.segments import SegmentComparison
 
+UNJUDGED = "unjudged"
+"""The verdict of a pair that depends on documents that were not judged."""
+FILLED = ("filled_difference", "filled_low", "filled_high", "filled_p_adjusted", "lowest", "highest")
 _HOLES = 0.01  # shares of judged documents that differ by less hardly change a verdict
 TESTS = {
     "fisher": "Fisher's randomization test",
@@ -60,6 +63,21 @@ class Pair:
     wins: int
     ties: int
     losses: int
+    verdict: str
+    """``system`` is "better", "worse", or it is "unclear"; "unjudged": it depends on documents that were not judged."""
+    filled_difference: float | None = None
+    """The difference if unjudged documents are like judged ones at their depth; None where that is not known."""
+    filled_low: float | None = None
+    filled_high: float | None = None
+    filled_p_adjusted: float | None = None
+    lowest: float | None = None
+    """The lowest difference that was found with any labels of unjudged documents, the same for both systems."""
+    highest: float | None = None
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether the verdict depends on documents that were not judged."""
+        return self.verdict == UNJUDGED
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -222,7 +240,7 @@ class Comparison(Result):
     def notes(self) -> tuple[str, ...]:
         """What stands below the table of means."""
         notes = [WEIGHTED] if varies(self.paired.weights) else []
-        if not any(pair.significant for pair in self.pairs):
+        if not any(pair.significant or pair.unsettled for pair in self.pairs):
             notes.append("No difference is significant.")
         notes.append(self.legend())
         if unknown := [name for name, one in self.paired.evaluations.items() if one.judgements == {}]:
@@ -232,6 +250,10 @@ class Comparison(Result):
             notes += {one.note for one in self.paired.judged.values()}
         if self.paired.holes:
             notes.append(f"{self.paired.holes}.")
+        if self.paired.judged:
+            from rankwise.statistics import hole_verdicts
+
+            notes += hole_verdicts.notes(self)
         return tuple(notes)
 
     @property
@@ -253,6 +275,9 @@ class Comparison(Result):
             if pair.significant:
                 better, worse = (pair.system, pair.against) if pair.difference > 0 else (pair.against, pair.system)
                 beaten.setdefault((pair.metric, better), []).append(worse)
+        unsettled = {
+            (pair.metric, name) for pair in self.pairs if pair.unsettled for name in (pair.system, pair.against)
+        }
         rows = []
         for system in self.systems:
             cells: list[tables.TableCell | str] = [short[system], system]
@@ -261,6 +286,7 @@ class Comparison(Result):
                 best = text == tables.number(max(self.mean[metric].values()))
                 below = beaten.get((metric, system), [])
                 marks = tables.join_marks([short[name] for name in self.systems if name in below])
+                marks += "?" if (metric, system) in unsettled else ""
                 cells.append(tables.TableCell(text, marks, best))
             if self._judged_title:
                 share = self.paired.judged.get(system)
@@ -278,19 +304,9 @@ class Comparison(Result):
 
     def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
-        corrected = any(pair.p_corrected_t is not None for pair in self.pairs)
-        header = ["metric", "system", "against", "difference", f"{100 * self.level:g}% interval", "p t"]
-        header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
-        shown = titles_of(self.metrics, titles)
-        rows = []
-        for one in self.pairs:
-            row = [shown[one.metric], one.system, one.against, tables.number(one.difference, signed=True)]
-            row += [tables.interval(one.low, one.high, signed=True), tables.probability(one.p_t)]
-            row += [tables.probability(np.nan if one.p_corrected_t is None else one.p_corrected_t)] * corrected
-            row += [tables.probability(p) for p in (one.p_fisher, one.p_wilcoxon, one.p_adjusted)]
-            row += [tables.number(one.effect_size, 2, signed=True), f"{one.wins}/{one.ties}/{one.losses}"]
-            rows.append(tuple(row))
-        return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
+        from rankwise.statistics.pairs import pairs_table
+
+        return pairs_table(self, titles)
 
     def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
         """Return the table of means, with ``pairs`` that of every test, and that of segments where there are any.
@@ -309,7 +325,7 @@ class Comparison(Result):
             shares = {name: one.mean for name, one in self.paired.judged.items()}
             for row in rows:
                 row |= {"judged": shares.get(row["system"]), "judged_against": shares.get(row["against"])}
-        return pl.DataFrame(rows, schema_overrides={"p_corrected_t": pl.Float64})
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("p_corrected_t", *FILLED), pl.Float64))
 
     def to_dict(self) -> Json:
         """Everything as plain data that JSON can hold."""
