@@ -200,6 +200,17 @@ def demonstration() -> Demonstration:
     )  # fmt: skip
 
 
+DRAWN = np.random.default_rng(0).integers(0, 3, (2, 60, 6))
+GRADES, OTHERS = (
+    {f"q{n}": {f"d{k}": int(grade) for k, grade in enumerate(row)} for n, row in enumerate(rows)} for rows in DRAWN
+)
+
+
+def preferences() -> Result:
+    pairs = [("q", "a", "b", "a"), ("q", "b", "a", "a"), ("q", "b", "c", "b"), ("q", "c", "b", "tie")]
+    return rw.judging.preferences(pl.DataFrame(pairs, schema=["query", "first", "second", "preferred"], orient="row"))
+
+
 RESULTS: dict[str, Any] = {
     "Evaluation": lambda: evaluation(ap=[0.5, 0.25, NAN, 1.0]),
     "PolicyEvaluation": policy,
@@ -223,6 +234,10 @@ RESULTS: dict[str, Any] = {
     "Agreement": agreement,
     "Interleaving": interleaving,
     "Plan": plan,
+    "Merged": lambda: rw.judging.merge({"people": GRADES, "llm": OTHERS}, precedence=["people", "llm"]),
+    "JudgeAgreement": lambda: rw.judging.judge_agreement({"people": GRADES, "llm": OTHERS}),
+    "Forecast": lambda: rw.judging.forecast({"run": OTHERS}, {q: GRADES[q] for q in [*GRADES][:40]}, judge=GRADES),
+    "Preferences": preferences,
     "OffPolicyComparison": off_policy,
     "OffPolicyComparisons": lambda: OffPolicyComparisons(comparisons=(off_policy("a"), off_policy("b")), level=0.95),
     "Estimates": lambda: rw.clicks.estimates(log(), data(), bias()),
@@ -251,7 +266,16 @@ PLOTS = {
         "LearningCurve",
         "DataCheck",
     ),
-    *("Agreement", "Interleaving", "OffPolicyComparison", "OffPolicyComparisons", "Examination", "Bias", "BiasCheck"),
+    *(
+        "Agreement",
+        "Preferences",
+        "Interleaving",
+        "OffPolicyComparison",
+        "OffPolicyComparisons",
+        "Examination",
+        "Bias",
+        "BiasCheck",
+    ),
 }
 ONE_LINE = {"Bias", "BiasCheck", "Estimates"}
 """Results whose ``repr`` is a line, as others hold them; printed, or in notebooks, they are tables."""
