@@ -54,6 +54,7 @@ RUNS = {
         files={"gpu.md": "<!-- limits:begin --> <!-- limits:end -->\n<!-- losses:begin --> <!-- losses:end -->\n"},
         writes="gpu.md",
     ),
+    "pages.published": Smallest("{mq2008} --folds 1 --seconds 1"),
     "pages.readme": Smallest("--figure demo.png"),
     "pages.results": Smallest(
         "{kept}/trials --pages . --tables",
@@ -74,7 +75,9 @@ RUNS = {
     "quality.distil": Smallest(". --data few --labelled 1.0 --folds 1 --seeds 1 --quick --processes 1"),
     "quality.fairness": Smallest("{mq2008} --trials 1 --quick --processes 1"),
     "quality.gamma": Smallest("{mq2008} --data mq2008 --splits 2 --inner 1 --gammas tight --processes 1"),
+    "quality.gate": Smallest("{mq2007-partial} --draws 5 --nulls 1 --queries 50"),
     "quality.goals": Smallest("--seeds 1 --frontiers"),
+    "quality.holes": Smallest("{cranfield} {cisi} --draws 1 --shares 0.8 --thinnings 'pool of three' --processes 1"),
     "quality.interleaving": Smallest("--experiments 1 --impressions 4000 --keys 1"),
     "quality.intervals": Smallest("--repeats 3 --queries 3 10", quick=True),
     "quality.judges": Smallest("{mq2007-partial} --draws 4"),
@@ -100,7 +103,6 @@ RUNS = {
     "quality.which": Smallest(". lambdarank xendcg --data few --folds 1 --processes 1"),
     "quality.yeti": Smallest("speed --queries 20 --iterations 2 --turns 1", needs=("catboost",)),
     "speed.click_logs": Smallest("log 1e5"),
-    "speed.text": Smallest("500 20", quick=True),
     "speed.click_models": Smallest("20000"),
     "speed.compile": Smallest("--rounds 1"),
     "speed.cost": Smallest("--kept cost.json --figure cost.png", files={"cost.json": KEPT / "cost.json"}),
@@ -120,6 +122,7 @@ RUNS = {
     ),
     "speed.scoring": Smallest("--libraries lightgbm --leaves 4 --documents 10 --seconds 0.05"),
     "speed.serve": Smallest("--requests 40 --documents 5 --features 5 --trees 5 --leaves 4 --connections 1"),
+    "speed.text": Smallest("500 20", quick=True),
     "speed.trees": Smallest("--quick --libraries lightgbm --queries 20 --threads 1"),
 }
 

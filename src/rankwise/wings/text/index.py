@@ -27,6 +27,8 @@ _FLUSHED = 1 << 22
 _AT_ONCE = 1 << 27
 """Posting lists are filled so many entries at once: written in random order, they should stay in memory."""
 _SHOWN_EVERY = 2_000
+_REMEMBERED = 64
+"""Letters of a run whose words are remembered: longer ones are hardly met again."""
 
 
 def opened(folder: Path, name: str, mode: Any = "r") -> NDArray[Any]:
@@ -116,7 +118,7 @@ class Index:
 
     def _add(self, row: Mapping[str, Any], where: str) -> None:
         kept: dict[str, str] = {}
-        tokens, numbered = self._growing["tokens"], self._numbered
+        tokens = self._growing["tokens"]
         for field in self.fields:
             value = row.get(field)
             if value is not None and not isinstance(value, str):
@@ -124,14 +126,7 @@ class Index:
                 raise check.error(what, got=type(value).__name__, where=where, hint=hint)
             if value:
                 kept[field] = value
-                for word in self.analyzer.raw(value):
-                    numbers = numbered.get(word)
-                    if numbers is None:
-                        terms = self.analyzer.terms(word)
-                        numbers = array("i", [self.words.setdefault(term, len(self.words)) for term in terms])
-                        if len(word) < 64:  # longer ones are hardly met again
-                            numbered[word] = numbers
-                    tokens.extend(numbers)
+                tokens.extend(self._numbers_of(value))
             self._growing["bounds"].extend([len(tokens)])
         if len(tokens) > _MOST_TOKENS:
             hint = "index parts of the documents, search each, and put the runs together"
@@ -143,6 +138,19 @@ class Index:
         texts = self._growing["text_bytes"]
         texts.extend(json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace"))
         self._growing["text_bounds"].extend([len(texts)])
+
+    def _numbers_of(self, text: str) -> "array[int]":
+        """Return the words of a text by number, new ones too."""
+        found, numbered = array("i"), self._numbered
+        for word in self.analyzer.raw(text):
+            numbers = numbered.get(word)
+            if numbers is None:
+                terms = self.analyzer.terms(word)
+                numbers = array("i", [self.words.setdefault(term, len(self.words)) for term in terms])
+                if len(word) < _REMEMBERED:
+                    numbered[word] = numbers
+            found += numbers
+        return found
 
     def _new(self, name: str, size: int) -> NDArray[Any]:
         if self.folder is None or not size:
