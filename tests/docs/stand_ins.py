@@ -99,7 +99,7 @@ def _provide(word: str, home: Path) -> None:
 def _of_rows(to: Path) -> None:
     """Texts of the queries, or of the documents, of :func:`rows`."""
     data = rows()
-    ids = data.document_ids if to.name == "docs.jsonl" else data.query_ids
+    ids = np.asarray(data.document_ids if to.name == "docs.jsonl" else data.query_ids)
     lines = ({"id": str(name), "text": f"hat of kind {number % 7}"} for number, name in enumerate(ids.tolist()))
     to.write_text("".join(json.dumps(line) + "\n" for line in lines))
 

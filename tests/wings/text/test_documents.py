@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from rankwise.models import storage
 from rankwise.wings.text import index
 from tests.refusals import refuses
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": "a", "title": "Mean", "text": "the mean of an array", "price": 1.5},
     {"id": "b", "title": "Median", "text": "a line\nand\ta tab", "price": 2.0},
     {"id": "c", "title": "", "text": None, "price": None},
@@ -54,7 +55,7 @@ def test_every_source_gives_the_same_documents(pages, tmp_path):
     (tmp_path / "rows.jsonl").write_text(lines)
     (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     by_id = {row["id"]: {name: value for name, value in row.items() if name != "id"} for row in ROWS}
-    sources = [frame, frame.lazy(), pa.Table.from_pylist(ROWS), by_id, iter(ROWS)]
+    sources: list[Any] = [frame, frame.lazy(), pa.Table.from_pylist(ROWS), by_id, iter(ROWS)]
     sources += [pd.DataFrame(ROWS), *sorted(tmp_path.iterdir()), str(tmp_path / "rows.jsonl")]
     for source in sources:
         assert same(rw.text.Documents(source, columns=("price",)), pages), source
@@ -132,7 +133,7 @@ def test_documents_without_words():
     pages = rw.text.Documents({"a": "", "b": "...", "c": "one"}, fields=("text",))
     assert pages.search(["one two", "", "zzz"])["document"].to_list() == ["c"]
     assert rw.text.Documents({"a": ""}, fields=("text",)).search(["one"]).is_empty()
-    data = rw.text.dataset(pages, ["one"], {"run": {"0": {"a": 1.0, "c": 2.0}}})
+    data: Any = rw.text.dataset(pages, ["one"], {"run": {"0": {"a": 1.0, "c": 2.0}}})
     assert np.isfinite(data.features[1, : data.feature_names.index("query_words")]).all()
 
 

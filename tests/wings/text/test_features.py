@@ -1,5 +1,7 @@
 """Features: every formula as in a slow reference, BM25 as others have it, the same bits for one query and for many."""
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -13,6 +15,7 @@ from rankwise.wings.text import kernels
 from tests.refusals import refuses
 from tests.wings.text import reference
 
+dataset: Any = rw.text.dataset
 WORDS = st.lists(st.sampled_from("abcdef"), max_size=9)
 COLLECTIONS = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=6)
 TEXTS = [
@@ -128,14 +131,14 @@ def test_one_query_gives_the_bits_of_many(pages):
     queries = {f"q{i}": " ".join(f"w{(i * k) % 60}" for k in range(1, 5)) for i in range(40)}
     runs = {"bm25": pages.search(queries, k=20), "title": pages.search(queries, k=10, weights={"text": 0.0})}
     with rw.use_threads(2):
-        together = rw.text.dataset(pages, queries, runs)
+        together = dataset(pages, queries, runs)
     assert together.features.dtype == np.float32
     for number, (name, text) in enumerate(queries.items()):
         one = {
             "bm25": pages.search({name: text}, k=20),
             "title": pages.search({name: text}, k=10, weights={"text": 0.0}),
         }
-        alone = rw.text.dataset(pages, {name: text}, one)
+        alone = dataset(pages, {name: text}, one)
         rows = slice(*together.offsets[number : number + 2].tolist())
         assert alone.features.tobytes() == together.features[rows].tobytes()
         assert alone.document_ids.tolist() == together.document_ids[rows].tolist()
@@ -143,7 +146,7 @@ def test_one_query_gives_the_bits_of_many(pages):
 
 def test_a_query_of_ten_thousand_words(pages):
     query = " ".join(f"w{i % 70}" for i in range(10_000))
-    data = rw.text.dataset(pages, [query], {"bm25": pages.search([query], k=5)})
+    data = dataset(pages, [query], {"bm25": pages.search([query], k=5)})
     assert data.n_docs == 5
     assert set(data.features[:, data.feature_names.index("query_words")]) == {50.0}
 
@@ -153,23 +156,18 @@ def test_features_of_runs(pages):
     # in any data set of several runs, nor 0, which may be the best score.
     runs = {"one": {"q": {"d1": -3.0, "d2": -5.0, "d3": -4.0}}, "two": {"q": {"d3": 5.0, "d4": 5.0}, "p": {"d0": 1.0}}}
     names = [f"{kind}({run})" for run in runs for kind in of_texts.OF_RUN]
-    data = rw.text.dataset(pages, {"q": "w1", "p": "w2"}, runs, features=names)
+    data = dataset(pages, {"q": "w1", "p": "w2"}, runs, features=names)
     assert data.document_ids.tolist() == ["d1", "d2", "d3", "d4", "d0"]
-    one = [[-3, 1 / 61, 1], [-5, 1 / 63, 0], [-4, 1 / 62, 0.5], [-5, 0, 0], [np.nan, 0, 0]]
-    two = [
-        [5, 0, 0],
-        [5, 0, 0],
-        [5, 1 / 62, 1],
-        [5, 1 / 61, 1],
-        [1, 1 / 61, 1],
-    ]  # equal scores: the last id first, as TREC
-    np.testing.assert_array_equal(data.features, np.hstack([one, two]).astype(np.float32))
+    one: list[list[float]] = [[-3, 1 / 61, 1], [-5, 1 / 63, 0], [-4, 1 / 62, 0.5], [-5, 0, 0], [np.nan, 0, 0]]
+    # Of equal scores the last id is first, as in TREC.
+    two = [[5, 0, 0], [5, 0, 0], [5, 1 / 62, 1], [5, 1 / 61, 1], [1, 1 / 61, 1]]
+    np.testing.assert_array_equal(data.features, np.hstack((np.array(one), np.array(two))).astype(np.float32))
 
 
 def test_features_are_chosen_by_name(pages):
     run = {"bm25": pages.search(["w1"], k=3)}
-    data = rw.text.dataset(pages, ["w1"], run, features=["price", "length(text)"])
+    data = dataset(pages, ["w1"], run, features=["price", "length(text)"])
     assert data.feature_names == ("price", "length(text)")
     assert data.features[:, 0].tolist() == [float(one[1:]) for one in data.document_ids]
-    refuses(lambda: rw.text.dataset(pages, ["w1"], run, features=["bm25(txt)"]), got="'bm25(txt)'", hint="…bm25(text)…")
-    refuses(lambda: rw.text.dataset(pages, ["w1"], run, features=[]), what="there must be at least one feature")
+    refuses(lambda: dataset(pages, ["w1"], run, features=["bm25(txt)"]), got="'bm25(txt)'", hint="…bm25(text)…")
+    refuses(lambda: dataset(pages, ["w1"], run, features=[]), what="there must be at least one feature")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -87,7 +88,8 @@ def test_a_damaged_copy_is_made_anew(monkeypatch, tmp_path, pages):
 
 def test_the_set_of_the_catalog(pages, monkeypatch):
     monkeypatch.setattr(module, "numpy_scipy", lambda: pages)
-    train, valid, test = rw.load_dataset("NumPy SciPy")
+    parts: Any = rw.load_dataset("NumPy SciPy")
+    train, valid, test = parts
     assert train.n_features == rw.datasets()[-1].n_features
     assert not {*train.query_ids} & {*valid.query_ids, *test.query_ids}
     assert train.judged is None
@@ -99,8 +101,10 @@ def test_the_set_of_the_catalog(pages, monkeypatch):
     monkeypatch.setattr(rw.text.Pages, "dataset", lambda self: None)
     assert rw.load_dataset("numpy-scipy", part="valid") is valid
     refuses(lambda: rw.load_dataset("numpy-scipy", 2), what="…no folds", got="fold 2")
-    refuses(lambda: rw.load_dataset("numpy-scipy", part="dev"), got="'dev'")
-    scores = {name: test.features[:, test.feature_names.index(name)] for name in ("bm25(text)", "bm25(summary)")}
+    refuses(lambda: rw.load_dataset("numpy-scipy", part=cast("Any", "dev")), got="'dev'")
+    scores: dict[str, Any] = {
+        name: test.features[:, test.feature_names.index(name)] for name in ("bm25(text)", "bm25(summary)")
+    }
     model = rw.LightGBMRanker(rounds=30, progress=False).fit(train)
     means = {
         name: rw.evaluate(one, test, ["ndcg@10"]).mean["ndcg@10"] for name, one in {**scores, "model": model}.items()

@@ -120,7 +120,7 @@ class Documents:
         if folder is None:
             fill(None)
         else:
-            self._read_files(self._write(folder, fill, force=force))
+            self.__dict__.update(_read(self._write(folder, fill, force=force)))
 
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write the index to a folder, whole or not at all; no pickle."""
@@ -135,16 +135,11 @@ class Documents:
         description, _ = storage.read(folder)
         if description.get("kind") != "documents":
             hint = "pass the folder that Documents.save wrote"
-            raise check.error(
-                "the folder holds no documents", got=repr(description.get("kind")), where=str(folder), hint=hint
-            )
+            got = repr(description.get("kind"))
+            raise check.error("the folder holds no documents", got=got, where=str(folder), hint=hint)
         if verify:
             storage.verify(folder, description, _DAMAGED)
-        documents = cls.__new__(cls)
-        documents._read_files(Path(folder))
-        if verify:
-            documents._check(folder)
-        return documents
+        return cls.read_files(Path(folder), verify=verify)
 
     def _write(self, folder: str | Path, fill: Callable[[Path], None], *, force: bool) -> Path:
         described = {"kind": "documents", "opened_by": "rw.text.Documents.load"}
@@ -163,45 +158,18 @@ class Documents:
         (folder / _DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
 
     @classmethod
-    def read_files(cls, folder: Path) -> Self:
-        """Return the documents that :meth:`write_files` wrote to a folder whose files are verified."""
+    def read_files(cls, folder: Path, *, verify: bool = True) -> Self:
+        """Return the documents that :meth:`write_files` wrote to a folder, whose files are as they were written."""
         documents = cls.__new__(cls)
-        documents._read_files(folder)
-        documents._check(folder)
+        documents.__dict__.update(_read(folder))
+        if verify and not _fits(documents):
+            raise check.error("the index does not fit together", where=str(folder), hint=_DAMAGED)
         return documents
-
-    def _read_files(self, folder: Path) -> None:
-        with storage.malformed_as_error(folder):
-            described = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
-            self.fields, self.analyzer = tuple(described["fields"]), Analyzer(**described["analyzer"])
-            self.bm25 = Bm25(**described["bm25"])
-            columns = {name: opened(folder, f"column-{number}") for number, name in enumerate(described["columns"])}
-            words = {word: number for number, word in enumerate(described["words"])}
-            self._take(described["ids"], words, columns, {name: opened(folder, name) for name in TYPES})
 
     def _take(
         self, ids: Sequence[str], words: dict[str, int], columns: Mapping[str, Array], found: Mapping[str, NDArray[Any]]
     ) -> None:
         self.ids, self.words, self.columns, self.arrays = np.array(ids, np.str_), words, columns, found
-
-    def _check(self, folder: str | Path) -> None:
-        """Refuse arrays that point outside one another, as a forged folder has them: kernels trust them."""
-        one, n_documents = self.arrays, len(self)
-        n_segments, n_lists = n_documents * len(self.fields), len(self.words) * len(self.fields)
-        sizes = {
-            "bounds": n_segments + 1, "text_bounds": n_documents + 1, "lists": n_lists + 1, "totals": n_lists,
-            "idf": n_lists, "share": n_lists, "norms": n_segments, "means": len(self.fields),
-        }  # fmt: skip
-        points = (("bounds", "tokens"), ("text_bounds", "text_bytes"), ("lists", "post_documents"))
-        sound = all(one[name].size == size for name, size in sizes.items())
-        sound = sound and one["post_documents"].size == one["post_counts"].size
-        sound = sound and all(
-            one[a][0] == 0 and one[a][-1] == one[b].size and (np.diff(one[a]) >= 0).all() for a, b in points
-        )
-        for name, most in (("tokens", len(self.words)), ("post_documents", n_documents)):
-            sound = sound and (not one[name].size or 0 <= one[name].min() <= one[name].max() < most)
-        if not sound or any(values.size != n_documents for values in self.columns.values()):
-            raise check.error("the index does not fit together", where=str(folder), hint=_DAMAGED)
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -329,6 +297,42 @@ class Documents:
         return pl.DataFrame({"query": query, "document": self.ids[documents[found]], "score": scores[found]})
 
 
+def _read(folder: Path) -> dict[str, Any]:
+    """Return the attributes of the documents in a folder."""
+    with storage.malformed_as_error(folder):
+        described = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
+        return {
+            "fields": tuple(described["fields"]),
+            "analyzer": Analyzer(**described["analyzer"]),
+            "bm25": Bm25(**described["bm25"]),
+            "ids": np.array(described["ids"], np.str_),
+            "words": {word: number for number, word in enumerate(described["words"])},
+            "columns": {name: opened(folder, f"column-{number}") for number, name in enumerate(described["columns"])},
+            "arrays": {name: opened(folder, name) for name in TYPES},
+        }
+
+
+def _fits(documents: Documents) -> bool:
+    """Whether arrays point nowhere outside one another, as those of a forged folder may: kernels trust them."""
+    one, n_documents = documents.arrays, len(documents)
+    n_segments, n_lists = n_documents * len(documents.fields), len(documents.words) * len(documents.fields)
+    sizes = {
+        "bounds": n_segments + 1, "text_bounds": n_documents + 1, "lists": n_lists + 1, "totals": n_lists,
+        "post_counts": one["post_documents"].size, "idf": n_lists, "share": n_lists, "norms": n_segments,
+        "means": len(documents.fields),
+    }  # fmt: skip
+    points = {"bounds": "tokens", "text_bounds": "text_bytes", "lists": "post_documents"}
+    limits = {"tokens": len(documents.words), "post_documents": n_documents}
+    return (
+        all(one[name].size == size for name, size in sizes.items())
+        and all(
+            one[a][0] == 0 and one[a][-1] == one[b].size and (np.diff(one[a]) >= 0).all() for a, b in points.items()
+        )
+        and all(one[a].min(initial=0) >= 0 and one[a].max(initial=-1) < most for a, most in limits.items())
+        and all(values.size == n_documents for values in documents.columns.values())
+    )
+
+
 def _unit(what: str, vectors: ArrayLike, count: int) -> NDArray[np.float32]:
     """Return vectors of length 1."""
     found = np.asarray(vectors, np.float32)
@@ -338,4 +342,5 @@ def _unit(what: str, vectors: ArrayLike, count: int) -> NDArray[np.float32]:
             f"{what} must give a finite vector for each text", got=got, hint=f"a matrix with {count} rows"
         )
     length = np.linalg.norm(found, axis=1, keepdims=True)
-    return np.divide(found, length, out=np.zeros_like(found), where=length > 0)
+    unit: NDArray[np.float32] = np.divide(found, length, out=np.zeros_like(found), where=length > 0)
+    return unit

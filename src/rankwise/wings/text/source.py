@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rankwise.data.io import Table
 
-Source: TypeAlias = "Table | str | Path | Mapping[str, str | Mapping[str, object]] | Iterable[Mapping[str, object]]"
+Source: TypeAlias = "Table | str | Path | Mapping[Any, str | Mapping[str, object]] | Iterable[Mapping[str, object]]"
 _ROWS = 20_000
 """Rows of a table that are in memory at once."""
 
