@@ -228,4 +228,4 @@ def test_what_cannot_be_selected_is_refused(selected: FeatureSelection):
     refuses(lambda: rw.select_features(3, data), what="a ranker has fit and predict")
     refuses(lambda: selected.take(selected.take(data)), what="data must have all features that were selected from")
     flat = data.with_(labels=np.where(np.repeat(np.arange(60), 12) < 2, data.labels, 0.0))
-    refused("selecting features needs at least 20 queries that ndcg@10 scores", flat)
+    refused("selecting features needs at least 10 queries that ndcg@10 scores", flat)

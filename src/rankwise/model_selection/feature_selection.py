@@ -26,14 +26,13 @@ from rankwise.models.schema import Schema
 from rankwise.quality import leakage
 from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas, light_grid
 from rankwise.statistics.result import Result
-from rankwise.statistics.significance import interval_of_mean, t_test
+from rankwise.statistics.significance import TTest, interval_of_same, t_test
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-_FEWEST = 20  # queries
-_ERRORS = 1.0  # standard errors that a loss may have and still be taken for chance
+_FEWEST = 10  # queries
 _STEP, _LAST = 0.7, 0.05  # each point of the curve costs that share of the one before, down to that share of all
 
 
@@ -222,9 +221,9 @@ def select_features(
 
     All of that is done without a fifth of the queries at a time (``folds``), on which every step is measured. Taken is
     the cheapest step within the ``budget`` that loses at most ``tolerance`` against the best one, beyond one standard
-    error; for the loss that is reported, other folds choose it. ``minutes`` and Ctrl-C end the measuring, after two
-    folds at the earliest. Some 200 to 300 models are trained; a ranker that stops early holds out a fifth of its
-    queries.
+    error; for the loss that is reported, other folds choose it. Intervals and errors are over queries, with the luck of
+    one training. ``minutes`` and Ctrl-C end the measuring, after two folds at the earliest. Some 200 to 300 models are
+    trained; a ranker that stops early holds out a fifth of its queries.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=90, n_docs=12, n_features=5, seed=1)
@@ -291,14 +290,16 @@ def _selected(
     values, fold = values[:, kept], fold[kept]
     weights = np.ones(fold.size) if steps.data.weights is None else steps.data.weights[queries][kept]
     allowed = np.flatnonzero(np.array(budgets) <= most)
+    again = len(tested) / (len(plan) - 1)
     span, costs = steps.metric.bounds[1] - steps.metric.bounds[0], steps.units.costs
 
     def lost(points: Array | int) -> tuple[float, float, float]:
         if not np.any(points):
             return 0.0, 0.0, 0.0  # all features against themselves
         gaps = values[0] - values[points, np.arange(fold.size)]
-        ends = interval_of_mean(gaps, weights, bounds=(-span, span), level=level)
-        return weighted_mean(gaps, weights), *ends
+        ends = interval_of_same(gaps, weights, bounds=(-span, span), level=level)
+        test = _test(gaps, weights, again)
+        return test.mean, *(test.interval(level) if ends is None else ends)
 
     curve = tuple(
         CurvePoint(
@@ -310,8 +311,9 @@ def _selected(
         )
         for number, budget in enumerate(budgets)
     )
-    point = _cheapest(values, weights, allowed, tolerance)
-    by_others = [_cheapest(values[:, fold != k], weights[fold != k], allowed, tolerance) for k in range(len(tested))]
+    rule = (allowed, tolerance, again)
+    point = _cheapest(values, weights, *rule)
+    by_others = [_cheapest(values[:, fold != k], weights[fold != k], *rule) for k in range(len(tested))]
     loss, *interval = lost(np.array(by_others)[fold])
     rows = []
     for unit, columns in enumerate(steps.units.columns):
@@ -337,11 +339,19 @@ def _selected(
     )
 
 
-def _cheapest(values: Array, weights: Array, allowed: NDArray[np.int64], tolerance: float) -> int:
+def _test(gaps: Array, weights: Array, again: float) -> TTest:
+    """Test differences of models whose training queries overlap, as Nadeau and Bengio (2003) do for trials.
+
+    Folds have ``again`` more of their variance than 1 / folds, as one training has luck that others do not share.
+    """
+    return t_test(gaps, weights, overlap=again / gaps.size)
+
+
+def _cheapest(values: Array, weights: Array, allowed: NDArray[np.int64], tolerance: float, again: float) -> int:
     """Return the cheapest point that loses at most so much against the best one, beyond one standard error."""
     best = values[allowed[np.argmax(values[allowed] @ weights)]]
     for point in allowed[::-1]:
-        test = t_test(best - values[point], weights)
-        if test.mean <= tolerance + _ERRORS * test.error:
+        test = _test(best - values[point], weights, again)
+        if test.mean <= tolerance + test.error:
             return int(point)
     return int(allowed[0])
