@@ -60,7 +60,7 @@ def measure(cell: Cell) -> dict[str, Any]:
 def main() -> None:
     """Measure and print."""
     parser = harness.arguments(__doc__, out="results/features.json")
-    parser.add_argument("--rankers", nargs="+", choices=RANKERS, default=list(RANKERS))
+    parser.add_argument("--rankers", nargs="+", choices=RANKERS, default=["trees"])
     parser.add_argument("--queries", nargs="+", type=int, default=[100, 200, 400])
     parser.add_argument("--sets", type=int, default=20)
     args = parser.parse_args()

@@ -9,8 +9,10 @@ from scipy import sparse
 
 import rankwise as rw
 from rankwise.model_selection import feature_steps
-from rankwise.model_selection.feature_selection import FeatureSelection
-from rankwise.model_selection.feature_steps import Steps, Units, with_columns
+from rankwise.model_selection.feature_selection import FeatureSelection, _selected
+from rankwise.model_selection.feature_steps import Step, Steps, Units, with_columns
+from rankwise.model_selection.fold_splits import fold_list
+from rankwise.statistics.significance import t_test
 from tests.refusals import refuses
 
 NAMES = ["weak", "strong", "copy of strong", "near", *(f"noise {number}" for number in range(6))]
@@ -100,6 +102,15 @@ def test_a_computation_is_kept_or_dropped_as_one():
     assert all(point.budget >= 0.05 * chosen.curve[0].cost for point in chosen.curve)
     cheap = rw.select_features(Least(), planted(), 0.5, costs={"weak": 0.5}, folds=2)
     assert cheap.features == ("weak",)
+
+
+def test_what_is_worth_nothing_goes_and_then_what_is_worth_least_for_its_cost():
+    units = Units.of(with_columns(planted(), np.arange(5)), {"weak": 4.0, "near": 0.0})
+    worth, every = np.array([0.4, 0.2, 0.0, 0.1, -0.1]), np.arange(5)
+    kept = {most: units.fewer(every, worth, most).tolist() for most in (9.0, 5.0, 4.0, 1.0, 0.5)}
+    assert kept == {9.0: [0, 1, 3], 5.0: [0, 1, 3], 4.0: [1, 3], 1.0: [1, 3], 0.5: [3]}
+    assert units.fewer(every[:3], -worth[:3], 9.0).tolist() == [2]
+    assert units.fewer(every[:3], -worth[:3] - 1.0, 1.0).tolist() == [2]  # the best of those that it can pay for
 
 
 def test_losses_of_steps_are_accepted_by_tolerance():
@@ -229,3 +240,26 @@ def test_what_cannot_be_selected_is_refused(selected: FeatureSelection):
     refuses(lambda: selected.take(selected.take(data)), what="data must have all features that were selected from")
     flat = data.with_(labels=np.where(np.repeat(np.arange(60), 12) < 2, data.labels, 0.0))
     refused("selecting features needs at least 10 queries that ndcg@10 scores", flat)
+
+
+def test_the_cost_of_a_fold_is_chosen_by_the_other_folds():
+    data = planted(40)
+    units, plan = Units.of(data, None), fold_list(data, 2, valid=0.0, seed=0)
+    every, one = np.arange(10), np.array([1])
+    sizes = [fold.queries.size for fold in plan if fold.queries is not None]
+    rng = np.random.default_rng(0)
+
+    def path(size: int, gap: float) -> list[Step]:
+        before, worth, groups = 0.5 + 0.01 * rng.normal(size=size), np.ones(10), np.zeros(10, np.int64)
+        after = before - gap + 0.01 * rng.normal(size=size)
+        return [Step(every, worth, groups, before), Step(one, worth[:1], groups[:1], after)]
+
+    paths = [path(0, 0.0), path(sizes[0], -0.1), path(sizes[1], 0.2)]  # fewer features are better, and worse
+    steps = Steps(Least(), data, units, rw.metric("ndcg@10"), 0)
+    found = _selected(steps, paths, plan, [10.0, 1.0], 10.0, 0.0, 0.95, "finished")
+    lost = paths[2][0].values - paths[2][1].values  # fold 2 believes fold 1, and fold 1 keeps all, as fold 2 says
+    assert found.loss == pytest.approx(lost.sum() / sum(sizes), rel=1e-12)
+    gaps = np.concatenate([np.zeros(sizes[0]), lost])
+    test = t_test(gaps, overlap=2.0 / gaps.size)
+    assert found.interval == pytest.approx(test.interval(), rel=1e-12)
+    assert test.error == pytest.approx(np.sqrt(3.0) * t_test(gaps).error, rel=1e-12)
