@@ -1,6 +1,6 @@
 """Steps from all features to the cheapest: units of features, how they overlap, and what permuting them loses."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Array, Offsets
+from rankwise.base.arrays import Array, Floats, Offsets
 from rankwise.base.sparse import dense
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import split
@@ -51,9 +51,11 @@ class Units:
         if not isinstance(costs, Mapping | None):
             raise check.error("costs must be numbers by feature", got=type(costs).__name__, hint=hint)
         for features, cost in (costs or {}).items():
-            together: tuple[Hashable, ...] = features if isinstance(features, tuple) else (features,)
-            names = [check.choice("feature in costs", one, titles) if isinstance(one, str) else one for one in together]
-            numbers = [titles.index(one) if isinstance(one, str) else one for one in names]
+            together: tuple[Any, ...] = features if isinstance(features, tuple) else (features,)
+            numbers = [
+                titles.index(check.choice("feature in costs", one, titles)) if isinstance(one, str) else one
+                for one in together
+            ]
             columns = check.columns("costs", numbers, data.n_features)
             value = check.number("a cost", cost, least=0.0)
             for column in columns:
@@ -262,7 +264,7 @@ def _groups(correlations: Array) -> NDArray[np.int64]:
     return np.asarray(np.unique(found, return_inverse=True)[1])
 
 
-def _ranks(values: Array, offsets: Offsets) -> Array:
+def _ranks(values: Array | Floats, offsets: Offsets) -> Array:
     """Return the ranks of values within each query, from about −½ to ½; equal values share the mean of theirs.
 
     >>> _ranks(np.array([3.0, 1.0, 1.0, 5.0]), np.array([0, 3, 4]))
@@ -281,7 +283,7 @@ def _ranks(values: Array, offsets: Offsets) -> Array:
     return np.asarray((ranks - middle[queries]) / sizes[queries])
 
 
-def _is_of_queries(values: Array, offsets: Offsets) -> bool:
+def _is_of_queries(values: Array | Floats, offsets: Offsets) -> bool:
     """Whether a feature has one value in all documents of each query, and more than one in all."""
     filled = np.where(np.isnan(values), -np.inf, values)
     firsts = np.repeat(filled[np.minimum(offsets[:-1], values.size - 1)], np.diff(offsets))
