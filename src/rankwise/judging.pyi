@@ -5,5 +5,6 @@ from rankwise.wings.clicks.interleaving.preference import Interleaving as Interl
 from rankwise.wings.clicks.interleaving.preference import interleaving as interleaving
 from rankwise.wings.judging.agreement import Agreement as Agreement
 from rankwise.wings.judging.agreement import agreement as agreement
+from rankwise.wings.judging.judgements import read as read
 from rankwise.wings.judging.plan import Plan as Plan
 from rankwise.wings.judging.plan import plan as plan

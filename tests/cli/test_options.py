@@ -128,7 +128,10 @@ def test_every_option_has_a_sentence(name: str):
 
 # One name, one thing
 
-OWN_WORDS = {"--negatives": "a share, a number or both"}  # of the same: how many negatives
+OWN_WORDS = {
+    "--negatives": "a share, a number or both",  # of the same: how many negatives
+    "--queries": "how many of a sample, or the file of their texts beside --documents",
+}
 PATHS = {"FILE", "DIR", "FILES"}
 
 

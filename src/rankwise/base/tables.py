@@ -172,6 +172,13 @@ def as_csv(frame: "pl.DataFrame", *, separator: str = ",") -> str:
     return written.write_csv(separator=separator)
 
 
+def from_csv(frame: "pl.DataFrame") -> "pl.DataFrame":
+    """Return a table that was read from CSV with its text as it was before :func:`as_csv`."""
+    import polars as pl
+
+    return frame.with_columns(pl.col(pl.String).str.replace(r"^'([=+\-@\t\r])", "$1"))
+
+
 def width(text: str) -> int:
     """How many columns of a terminal a text takes: East Asian letters take two, combining accents none."""
     return sum(

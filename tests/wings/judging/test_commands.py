@@ -59,6 +59,16 @@ def test_from_a_plan_to_a_difference(folder):
     assert "exists already" in refused(*words, "-o", first)
 
 
+def test_a_plan_without_a_judge_fills_holes(folder):
+    runs, output = (f"old={folder / 'old.run'}", f"new={folder / 'new.run'}"), folder / "holes.csv"
+    text = run("judge", "plan", *runs, "--previous", folder / "human.txt", "--judgements", "40", "-o", output).stdout
+    assert "40 documents of" in text
+    assert "the most informative first" in text
+    plan, human = pl.read_csv(output), rw.trec.read_qrels(folder / "human.txt")
+    assert plan["importance"].is_sorted(descending=True)
+    assert plan.join(human, on=["query", "document"], how="semi").is_empty()
+
+
 def test_what_does_not_go_with_a_judge_is_refused(folder):
     words = (folder / "old.run", folder / "new.run", "--judge", folder / "llm.txt")
     assert "no --qrels" in refused("compare", *words)

@@ -1,12 +1,14 @@
-"""The command ``judge plan``."""
+"""The commands ``judge plan`` and ``judge serve``."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import rankwise as rw
+from rankwise.base import tables
 from rankwise.base.arrays import Keywords
-from rankwise.check.parameters import Option
-from rankwise.cli.wing import EVALUATE, Only, Running, of, register_group
+from rankwise.check.parameters import Option, Unset, Within
+from rankwise.cli.wing import EVALUATE, Only, Running, console, of, register_group
 from rankwise.evaluation import ranking_names
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 def plan(
     runs: Annotated[list[str], "The TREC runs to be compared, two or more.", Option(metavar="name=RUN")],
     *,
-    judge: Annotated[Path, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv."],
+    judge: Annotated[Path | None, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv."] = None,
     output: Annotated[Path, "The documents, with probabilities: .csv.", Option(short="-o", metavar="FILE")],
     settings: Annotated[Keywords, of("rankwise.judging:plan")],
     running: Annotated[Running, Only("force", "json")],
@@ -26,8 +28,12 @@ def plan(
     Begin with a pilot of about 100, fill in the column of grades, and name the file in --previous of the second plan.
     'rankwise compare --judge --sampled' estimates from the last file, by the same metric.
 
+    Without --judge nothing is drawn: the documents that fill the holes of --previous, any qrels, with the most
+    informative first. 'rankwise judge serve' shows a plan to people.
+
     rankwise judge plan old=old.run new=new.run --judge llm.txt --judgements 100 -o pilot.csv
     rankwise judge plan old=old.run new=new.run --judge llm.txt --previous pilot.csv -o to_judge.csv
+    rankwise judge plan old=old.run new=new.run --previous qrels.txt -o to_judge.csv
     """
     running.check_target(output, (".csv",))
     systems = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
@@ -37,6 +43,54 @@ def plan(
     running.say(document, repr(drawn), wrote=(output,))
 
 
+def serve(
+    plan: Annotated[Path, "The documents to judge: .csv with columns query and document.", Option(metavar="PLAN")],
+    *,
+    documents: Annotated[Path, "Texts of documents: JSON lines with _id, text and perhaps title."],
+    queries: Annotated[Path, "Texts of queries: JSON lines with _id and text, or lines id<TAB>text."],
+    output: Annotated[
+        Path | None, "The file to which each answer is appended: .csv.", Unset("PLAN-judged.csv"),
+        Option(short="-o", metavar="FILE")
+    ] = None,
+    highest_grade: Annotated[int, Within(1, 9), "The highest grade."] = 4,
+    host: Annotated[
+        str, "The address to listen on; 0.0.0.0 is all networks, where others can read what is sent.",
+        Option(metavar="ADDRESS")
+    ] = "127.0.0.1",
+    port: Annotated[int, Within(0, 65535), "The port to listen on; 0 is a free one."] = 0,
+    running: Annotated[Running, Only("seed", "progress")],
+) -> None:  # fmt: skip
+    """Let people judge documents in a browser, by keys, without seeing which system found them.
+
+    Every answer is on the disk before the page says that it is saved. The same command goes on where judges stopped;
+    several may judge at once, each by a name. Ctrl-C ends it.
+
+    rankwise judge serve to_judge.csv --documents docs.jsonl --queries queries.jsonl
+    rankwise compare old=old.run new=new.run --qrels to_judge-judged.csv --judge llm.txt --sampled probability
+    """
+    from rankwise.wings.judging.server import Server, stopped_by_signals
+    from rankwise.wings.judging.task import JudgingTask
+
+    output = output or plan.with_name(f"{plan.stem}-judged.csv")
+    with running.steps(1) as bar:
+        bar.step(f"Reading {documents}")
+        task = JudgingTask(plan, documents, queries, output, seed=running.seed, most=highest_grade)
+    try:
+        with stopped_by_signals(), Server(task, host, port) as server:
+            for lost, what in zip(task.lost(), (("query", "queries"), ("document", "documents")), strict=True):
+                if lost:
+                    console.note(f"there is no text of {tables.count(lost, *what)}: judges see the id alone")
+            if task.file.torn:
+                console.note(f"removed a line of {output} that was torn by a crash: it was never acknowledged")
+            sys.stdout.write(f"judge at {server.address}\n")  # not by the console, which leaves tokens out of addresses
+            sys.stdout.flush()
+            server.serve_forever()
+    finally:
+        task.file.close()
+    judges, grades = task.counts()
+    console.say(f"{tables.count(grades, 'grade')} of {tables.count(judges, 'judge')} in {output}")
+
+
 def add(app: "Typer") -> None:
     """Add the commands of the wing."""
-    register_group(app, EVALUATE, "judge", "Few labels: which documents to judge.", plan)
+    register_group(app, EVALUATE, "judge", "Few labels: which documents to judge, and judging them.", plan, serve)

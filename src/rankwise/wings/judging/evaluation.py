@@ -35,6 +35,7 @@ PROBABILITY = "probability"
 COUNTED = (Precision, Recall, Hit, Judged)
 """Metrics that count documents up to the cutoff, in whatever order."""
 _KEYS = ["query", "document"]
+_NONE = pl.DataFrame(schema={"query": pl.String, "document": pl.String, "grade": pl.Float64})
 
 
 class JudgedRuns(NamedTuple):
@@ -251,23 +252,27 @@ def join(
     )
 
 
-def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = None) -> JudgedRuns:
+def join_runs(runs: Mapping[str, Run], judge: Run | None, human: pl.DataFrame | None = None) -> JudgedRuns:
     """Join runs with the grades of a judge and, as :func:`read_judgements` returns them, of humans.
 
-    Queries are those of the judge that every run has. Documents are ordered as in trec_eval, by id, descending.
+    Queries are those of the judge that every run has; without one, those of every run. Documents are ordered as in
+    trec_eval, by id, descending.
     """
-    grades, frames = trec.qrels_frame(table_of(judge)), [trec.run_frame(run) for run in runs.values()]
+    frames = [trec.run_frame(run) for run in runs.values()]
+    grades = _NONE if judge is None else trec.qrels_frame(table_of(judge))
     human = grades.clear() if human is None else human
-    if missing := human.join(grades, on="query", how="anti")["query"].n_unique():
+    missing = 0 if judge is None else human.join(grades, on="query", how="anti")["query"].n_unique()
+    if missing:
         hint = "let the judge grade them too: its errors are seen where both have grades"
         raise check.error("the judge must have graded the queries of human labels", got=f"{missing} not", hint=hint)
-    graded = grades.select("query").unique()
+    graded = (frames[0] if judge is None else grades).select("query").unique()
     queries = graded
     for name, frame in zip(runs, frames, strict=True):
         queries = queries.join(frame, on="query", how="semi")
         if queries.is_empty():
             hint = "check that both belong to the same topics and spell their ids alike"
-            raise check.error("runs and judge have no query in common", where=f"run {name!r}", hint=hint)
+            what = "runs have" if judge is None else "runs and judge have"
+            raise check.error(f"{what} no query in common", where=f"run {name!r}", hint=hint)
     rows = pl.concat([one.select(_KEYS) for one in (grades, human, *frames)]).unique()
     rows = rows.join(queries, on="query", how="semi").sort(_KEYS, descending=[False, True])
     columns = [(one, "score") for one in frames] + [(grades, "grade"), (human, "grade")]
@@ -313,9 +318,13 @@ def read_judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
 
 
 def table_of(source: Run) -> pl.DataFrame:
-    """Read qrels in any form, also .csv; a table keeps its further columns."""
+    """Read qrels in any form, also .csv, with the judgements that stand; a table keeps its further columns."""
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
         texts = dict.fromkeys(_KEYS, pl.String)
         table = pl.read_csv(check.readable(source), schema_overrides=texts, infer_schema_length=None)
-        return table.with_columns(pl.col(pl.String).str.replace(r"^'([=+\-@\t\r])", "$1"))  # as they are written
+        if "judge" in table.columns:
+            from rankwise.wings.judging import judgements
+
+            return judgements.read(source)
+        return tables.from_csv(table)
     return as_polars(source)[0].collect() if is_frame(source) else trec.qrels_frame(source)
