@@ -3,8 +3,8 @@
 import textwrap
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,8 @@ _FEWEST = 10  # queries
 _STEP, _LAST = 0.7, 0.05  # each point of the curve costs that share of the one before, down to that share of all
 
 
-class CurvePoint(NamedTuple):
+@dataclass(frozen=True)
+class CurvePoint:
     """What a ranker reaches with features of at most a cost, on queries that had no say in which features these are."""
 
     budget: float
@@ -51,7 +52,8 @@ class CurvePoint(NamedTuple):
     high: float
 
 
-class FeatureRow(NamedTuple):
+@dataclass(frozen=True)
+class FeatureRow:
     """A feature: what it costs, what it overlaps with, and who kept it."""
 
     feature: str
@@ -157,7 +159,7 @@ class FeatureSelection(Result):
         """One row for each feature."""
         import polars as pl
 
-        return pl.DataFrame(self.rows, schema=FeatureRow._fields, orient="row")
+        return pl.DataFrame([asdict(row) for row in self.rows])
 
     def to_dict(self) -> Json:
         """Return plain data that JSON can hold."""
@@ -165,8 +167,8 @@ class FeatureSelection(Result):
         return {
             "sentence": self.sentence,
             **{name: getattr(self, name) for name in facts},
-            "curve": [one._asdict() for one in self.curve],
-            "rows": [one._asdict() for one in self.rows],
+            "curve": [asdict(one) for one in self.curve],
+            "rows": [asdict(one) for one in self.rows],
         }
 
     def figure(self) -> "Figure":
@@ -202,7 +204,7 @@ def select_features(
     tolerance: Annotated[float, AtLeast(0), "Loss of the metric that is accepted, beyond chance."] = 0.0,
     folds: Annotated[int, AtLeast(2), "Number of parts of the queries, each measured without a say."] = 5,
     minutes: Annotated[
-        float | None, Above(0), "No fold starts that would end later.", Option(group="Running")
+        float | None, Above(0), "No fold starts that would end later.", Option(metavar="MINUTES", group="Running")
     ] = None,
     seed: Annotated[int, AtLeast(0), "Seed of folds and permutations.", Option(group="Running")] = 0,
     level: Annotated[float, Within(0, 1, open=True), "Confidence level.", Option(metavar="LEVEL")] = 0.95,

@@ -1,8 +1,8 @@
 """Steps from all features to the cheapest: units of features, how they overlap, and what permuting them loses."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +129,8 @@ class Units:
         return chosen[~dropped]
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Step:
     """What is left after a step, what each unit of it is worth, and the values of the queries that measure the step."""
 
     chosen: Chosen
@@ -179,7 +180,7 @@ class Steps:
         model = Trainings("step", 1, None).model(1, ranker, part, held_out)
         tested = with_columns(test, columns).without_rows()
         scores = check.scores(model.predict(tested), tested.offsets, tested.query_ids)
-        return step._replace(values=self.metric.of(scores, tested))
+        return replace(step, values=self.metric.of(scores, tested))
 
     def _ranker(self, columns: NDArray[np.int64]) -> Any:
         """Return the ranker, silent, with monotone constraints of these columns alone."""
