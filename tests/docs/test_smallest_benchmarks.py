@@ -54,6 +54,7 @@ RUNS = {
         files={"gpu.md": "<!-- limits:begin --> <!-- limits:end -->\n<!-- losses:begin --> <!-- losses:end -->\n"},
         writes="gpu.md",
     ),
+    "pages.published": Smallest("{mq2008} --folds 1 --seconds 1"),
     "pages.readme": Smallest("--figure demo.png"),
     "pages.results": Smallest(
         "{kept}/trials --pages . --tables",
@@ -76,6 +77,7 @@ RUNS = {
     "quality.features": Smallest("--rankers trees --queries 30 --sets 1 --processes 1"),
     "quality.gamma": Smallest("{mq2008} --data mq2008 --splits 2 --inner 1 --gammas tight --processes 1"),
     "quality.goals": Smallest("--seeds 1 --frontiers"),
+    "quality.holes": Smallest("{cranfield} {cisi} --draws 1 --shares 0.8 --thinnings 'pool of three' --processes 1"),
     "quality.interleaving": Smallest("--experiments 1 --impressions 4000 --keys 1"),
     "quality.intervals": Smallest("--repeats 3 --queries 3 10", quick=True),
     "quality.judges": Smallest("{mq2007-partial} --draws 4"),

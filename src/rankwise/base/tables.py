@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _LETTERS = "abcdefghijklmnoprstuvwxyz"  # Unicode has no common superscript q
-_RAISED = str.maketrans(_LETTERS + "0123456789,", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹˒")
+_RAISED = str.maketrans(_LETTERS + "0123456789,?", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹˒ˀ")
 _LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {

@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -16,6 +18,7 @@ from rankwise.evaluation.systems import Evaluated, Run
 from rankwise.statistics import significance
 from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
 from rankwise.statistics.titles import bounds_of
+from rankwise.statistics.verdict import verdict
 
 if TYPE_CHECKING:
     from rankwise.metrics import MetricLike
@@ -100,18 +103,28 @@ def compare(
     if test == "corrected_t" and overlap is None:
         hint = "compare lists with one entry per trial and pass split=(train, …, test)"
         raise check.error("the corrected t-test needs trials and the proportions of their split", hint=hint)
-    stream = Stream(seed, query_ids=paired.ids).child("flips")
+    whole = Stream(seed, query_ids=paired.ids)
+    stream, alpha = whole.child("flips"), significance.alpha(level)
+    holes = None
+    if paired.judged:
+        from rankwise.statistics.hole_verdicts import Holes
+
+        holes = Holes(paired, metrics, whole.child("holes"))
+        paired = replace(paired, filled=holes.values)
     pairs: list[Pair] = []
     for metric, rows in paired.values.items():
         values = dict(zip(names, rows, strict=True))
-        tested = []
+        tested, run = [], partial(_test, metric, paired=paired, stream=stream, level=level, overlap=overlap)
         for system, against in chosen:
-            results = _test(metric, values[system] - values[against], paired, stream, level, overlap)
+            results = run(values[system] - values[against])
             tested.append({"metric": metric, "system": system, "against": against, **results})
         deciding = np.array([one[f"p_{test}"] for one in tested])
-        adjusted = significance.holm(deciding) if correction == "holm" else deciding
-        for one, p in zip(tested, adjusted.tolist(), strict=True):
-            pairs.append(Pair(**one, p_adjusted=p, significant=p < significance.alpha(level)))
+        correct = significance.holm if correction == "holm" else np.asarray
+        for one, p in zip(tested, correct(deciding).tolist(), strict=True):
+            one |= {"p_adjusted": p, "verdict": verdict(one["difference"], p, alpha)}
+        if holes is not None:
+            tested = holes.read(metric, run, f"p_{test}", correct, alpha, tested)
+        pairs += [Pair(**one, significant=one["verdict"] in ("better", "worse")) for one in tested]
     return Comparison(
         systems=names,
         paired=paired,

@@ -10,7 +10,7 @@ import typer
 
 import rankwise as rw
 from rankwise import check
-from rankwise.base import hooks
+from rankwise.base import files, hooks
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.tables import Table
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
@@ -44,7 +44,7 @@ class Measuring:
     conventions: Annotated[
         str | None,
         "Count gains, ties and queries without relevant documents as another library does: lightgbm, xgboost, "
-        "catboost, sklearn or trec_eval; rankwise names our own way.",
+        "catboost, sklearn, trec_eval or letor; rankwise names our own way.",
         Unset("by the names of metrics"),
         Option(metavar="NAME"),
     ] = None
@@ -193,6 +193,13 @@ def compare(
     level: arguments.Level = 0.95,
     correction: Annotated[str, OneOf(("holm", "none")), "The correction for testing many pairs at once."] = "holm",
     pairs: Annotated[bool, "Show the tests of every pair as well."] = True,
+    alike: Annotated[
+        bool, "Show how alike the rankings are: rank-biased overlap, overlap@10, Kendall's tau and tau_AP.", Option()
+    ] = False,
+    history: Annotated[
+        Path | None, "Keep the comparison in this folder, and show its systems over time: 'rankwise history'.",
+        Option(metavar="FOLDER")
+    ] = None,
     format: Annotated[str, OneOf(("text", "markdown", "latex")), "How the tables are written."] = "text",  # noqa: A002
     output: arguments.Summary = None,
     plot: Annotated[arguments.Plot, "It shows the differences per query."] = None,
@@ -209,18 +216,25 @@ def compare(
     rankwise compare test.txt old=old.txt new=new.txt
     rankwise compare test.txt bm25=a.npy tree=b.npy net=c.npy --baseline bm25 --plot differences.png
     rankwise compare --qrels qrels.txt run1.txt run2.txt --metrics ap,ndcg@20 --format latex
-    rankwise compare --qrels qrels.txt run1.txt run2.txt --report page.html
+    rankwise compare --qrels qrels.txt run1.txt run2.txt --alike --report page.html
+    rankwise compare test.txt old=old.txt new=model --history nightly
     rankwise compare --qrels judged.csv --judge llm.txt --sampled probability old.run new.run -m dcg@10
     """
     running.check_target(output, outputs.TABLES)
     running.check_target(plot, outputs.PICTURES)
     running.check_target(report, outputs.PAGES)
+    if history is not None:
+        files.check_writable_folder(history)
     tests: Keywords = {"baseline": baseline, "level": level, "correction": correction}
     if measuring.judge is not None or sampled is not None:
         beside = {"--plot": plot, "--report": report, "--paired-test": test != "fisher", "--format": format != "text"}
+        beside |= {"--alike": alike, "--history": history}
         measuring.reject(beside)
         _judged(rankings, measuring, output, running, sampled=sampled, **tests)
         return
+    from rankwise.evaluation.history import append_history, read_history
+    from rankwise.evaluation.similarity import similarities
+
     evaluations = _evaluations(rankings, measuring, reading, running, level)
     if len(evaluations) < 2:
         raise check.error(
@@ -229,6 +243,18 @@ def compare(
     result = rw.compare(evaluations, test=test, seed=running.seed, **tests)
     first, *rest = result.tables(pairs=pairs, titles=measuring.titles)
     tables, document = [measuring.noted(first), *rest], result.to_dict() | measuring.described()
+    titles_of = ["", *["Every pair"][: len(rest)]]
+    if alike:
+        found = {f"{one} / {other}": pair for (one, other), pair in similarities(evaluations).items()}
+        document["alike"] = {name: pair.to_dict() for name, pair in found.items()}
+        tables.append(stacked({name: pair.table() for name, pair in found.items()}))
+        titles_of.append("How alike")
+    kept = None
+    if history is not None:
+        kept = append_history(result, history)
+        document["history"] = str(kept)
+        tables.append(read_history(history).table())
+        titles_of.append("Over time")
     if output is not None:
         outputs.save(output, document, tables, result.to_frame(), force=running.force)
     if plot is not None:
@@ -239,7 +265,7 @@ def compare(
         titles = measuring.titles or measuring.written(result.metrics)
         result.to_report(report, titles=titles, about=details, force=running.force)
     if running.json or format == "text":
-        running.show(document, *zip(("", "Every pair"), tables, strict=False), wrote=(output, plot, report))
+        running.show(document, *zip(titles_of, tables, strict=True), wrote=(output, plot, report, kept))
     else:
         typer.echo("\n\n".join(getattr(table, format)() for table in tables))
 

@@ -1,4 +1,4 @@
-"""The commands ``judge plan`` and ``judge serve``."""
+"""The commands ``judge plan``, ``serve``, ``agreement``, ``merge``, ``preferences`` and ``forecast``."""
 
 import sys
 from pathlib import Path
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import rankwise as rw
 from rankwise.base import tables
 from rankwise.base.arrays import Keywords
-from rankwise.check.parameters import Option, Unset, Within
-from rankwise.cli.wing import EVALUATE, Only, Running, console, of, register_group
+from rankwise.check.parameters import AtLeast, Option, Unset, Within
+from rankwise.cli.wing import EVALUATE, Only, Running, console, inputs, of, register_group
 from rankwise.evaluation import ranking_names
+from rankwise.wings.judging.merging import write_grades
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -91,6 +92,95 @@ def serve(
     console.say(f"{tables.count(grades, 'grade')} of {tables.count(judges, 'judge')} in {output}")
 
 
+_Judged = Annotated[
+    list[str], "Judgements: .csv with a column judge, or the qrels of one judge.", Option(metavar="[name=]FILE")
+]
+_Output = Annotated[Path | None, "The numbers: .csv or .json.", Option(short="-o", metavar="FILE")]
+
+
+def agreement(
+    judgements: _Judged,
+    *,
+    output: _Output = None,
+    settings: Annotated[Keywords, of("rankwise.judging:judge_agreement")],
+    running: Annotated[Running, Only("force", "json")],
+) -> None:
+    """Show how well judges agree with each other, and each with its own repeats: weighted κ.
+
+    rankwise judge agreement judged.csv llm=llm.txt
+    """
+    running.check_target(output, (".csv", ".json"))
+    found = rw.judging.judge_agreement(ranking_names.named(judgements), **settings)
+    running.deliver(found, output)
+
+
+def merge(
+    judgements: _Judged,
+    *,
+    precedence: Annotated[
+        str, "Judges, the one whose grades count first; * stands for all others.", Option(metavar="A,B")
+    ],
+    output: Annotated[Path, "One grade per document: .csv, or qrels.", Option(short="-o", metavar="FILE")],
+    running: Annotated[Running, Only("force", "json")],
+) -> None:
+    """Merge the judgements of several judges: of each document the first by --precedence counts, and its last grade.
+
+    rankwise judge merge judged.csv llm=llm.txt --precedence '*,llm' -o qrels.txt
+    """
+    running.check_target(output)
+    merged = rw.judging.merge(ranking_names.named(judgements), precedence=precedence.split(","))
+    merged.write(output, force=running.force)
+    running.say(merged.to_dict(), merged, wrote=(output,))
+
+
+def preferences(
+    pairs: Annotated[
+        Path, "Preferences: .csv with columns query, first, second and preferred.", Option(metavar="PAIRS")
+    ],
+    *,
+    grades: Annotated[int | None, AtLeast(2), "Write whole grades, this many.", Unset("real numbers")] = None,
+    output: Annotated[Path, "Grades of documents: .csv; whole ones also as qrels.", Option(short="-o", metavar="FILE")],
+    plot: Annotated[Path | None, "Draw the strengths of the first query.", Option(metavar="FILE")] = None,
+    settings: Annotated[Keywords, of("rankwise.judging:preferences")],
+    running: Annotated[Running, Only("force", "json")],
+) -> None:
+    """Turn preferences of pairs into grades, with a position bias: Bradley and Terry's model.
+
+    The .csv has the strength of each document and its interval, too, and is read wherever qrels are.
+
+    rankwise judge preferences pairs.csv --grades 4 -o llm.csv
+    """
+    running.check_target(output)
+    found = rw.judging.preferences(pairs, **settings)
+    table = found.labels(grades)
+    if output.suffix.lower() == ".csv":
+        table = table.join(found.to_frame(), on=["query", "document"], maintain_order="left")
+    write_grades(table, output, force=running.force)
+    running.say(found.to_dict(), found, plot=plot, wrote=(output,))
+
+
+def forecast(
+    runs: Annotated[list[str], "TREC runs.", Option(metavar="name=RUN")],
+    *,
+    qrels: Annotated[Path, "Human grades: qrels, or the graded plan with --sampled."],
+    judge: Annotated[Path, "Grades of a judge, such as an LLM, for all queries: qrels, also .csv."],
+    more: Annotated[str, "Numbers of further judgements.", Option(metavar="N,N")] = "50,100,200,500,1000",
+    output: _Output = None,
+    settings: Annotated[Keywords, of("rankwise.judging:forecast")],
+    running: Annotated[Running, Only("force", "json")],
+) -> None:
+    """Forecast how narrow the interval of --judge will be after more human judgements.
+
+    rankwise judge forecast old=old.run new=new.run --qrels human.txt --judge llm.txt --within 0.01
+    """
+    running.check_target(output, (".csv", ".json"))
+    systems = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
+    steps = [int(one) if one.is_integer() else 0 for one in inputs.numbers("more", more)]
+    found = rw.judging.forecast(systems, str(qrels), judge=str(judge), more=steps, **settings)
+    running.deliver(found, output)
+
+
 def add(app: "Typer") -> None:
     """Add the commands of the wing."""
-    register_group(app, EVALUATE, "judge", "Few labels: which documents to judge, and judging them.", plan, serve)
+    title = "Few labels: which documents to judge, judging them, and what judges agree on."
+    register_group(app, EVALUATE, "judge", title, plan, serve, agreement, merge, preferences, forecast)

@@ -78,6 +78,8 @@ def _terms(metric: Metric, offsets: Offsets) -> tuple[RankMetric, Rule, Array, i
         what = f"{metric} is not a sum over documents, and estimates of it from sampled documents would be biased"
         hint = "use dcg@10, precision@10, rbp or ndcg@10, which is taken over the judge's ideal; or judge whole queries"
         raise check.error(what, hint=hint)
+    if metric.judged_only:
+        raise check.error("estimates from a sample count all documents", got=str(metric), hint="leave judged_only out")
     if metric.ties not in ("average", "row"):
         what = "ties=worst and ties=best depend on labels that are not known"
         raise check.error(what, got=str(metric), hint="use ties=average")
