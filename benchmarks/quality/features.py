@@ -1,6 +1,6 @@
 """Feature selection: does noise go, does one of duplicates stay, and does the interval hold the loss on new queries?
 
-    python -m benchmarks.quality.features [--queries 100 200 400] [--sets 20] [--processes 2]
+    python -m benchmarks.quality.features [--queries 100 200] [--sets 16] [--processes 2]
 
 A set has the 8 features of `rw.synthetic`, some of which say little, a copy of the first, a noisy copy of the second,
 and 20 columns of noise. `rw.select_features` sees so many queries; then the ranker is trained on all features and on
@@ -61,8 +61,8 @@ def main() -> None:
     """Measure and print."""
     parser = harness.arguments(__doc__, out="results/features.json")
     parser.add_argument("--rankers", nargs="+", choices=RANKERS, default=["trees"])
-    parser.add_argument("--queries", nargs="+", type=int, default=[100, 200, 400])
-    parser.add_argument("--sets", type=int, default=20)
+    parser.add_argument("--queries", nargs="+", type=int, default=[100, 200])
+    parser.add_argument("--sets", type=int, default=16)
     args = parser.parse_args()
     cells = [Cell(one, n, seed) for one in args.rankers for n in args.queries for seed in range(args.sets)]
     outcomes = harness.Cells[Cell](args.out).measure(cells, measure, args.processes)
