@@ -130,6 +130,7 @@ def test_every_option_has_a_sentence(name: str):
 
 OWN_WORDS = {
     "--negatives": "a share, a number or both",  # of the same: how many negatives
+    "--segment": "the column of a log; features of queries, several, or a table",
     "--history": "the folder of a history of comparisons; the events of a user, of recommenders",
     "--queries": "how many of a sample, or the file of their texts beside --documents",
 }

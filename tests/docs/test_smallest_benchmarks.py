@@ -76,6 +76,7 @@ RUNS = {
     "quality.fairness": Smallest("{mq2008} --trials 1 --quick --processes 1"),
     "quality.features": Smallest("--rankers trees --queries 30 --sets 1 --processes 1"),
     "quality.gamma": Smallest("{mq2008} --data mq2008 --splits 2 --inner 1 --gammas tight --processes 1"),
+    "quality.gate": Smallest("{mq2007-partial} --draws 5 --nulls 1 --queries 50"),
     "quality.goals": Smallest("--seeds 1 --frontiers"),
     "quality.holes": Smallest("{cranfield} {cisi} --draws 1 --shares 0.8 --thinnings 'pool of three' --processes 1"),
     "quality.interleaving": Smallest("--experiments 1 --impressions 4000 --keys 1"),

@@ -65,6 +65,13 @@ def comparison() -> rw.Comparison:
 
 
 @cache
+def by_segment() -> rw.Comparison:
+    values = RNG.random((2, 40))
+    systems = {name: rw.Evaluation({"ap": row}, range(40)) for name, row in zip(("a, tuned", "b"), values, strict=True)}
+    return rw.compare(systems, segment={"device & market": np.arange(40) % 7 // 3})
+
+
+@cache
 def history() -> History:
     with tempfile.TemporaryDirectory() as folder:
         rw.results.append_history(comparison(), folder)
@@ -226,6 +233,8 @@ RESULTS: dict[str, Any] = {
     "JudgedEvaluation": judged,
     "GroupExposure": lambda: policy().groups,
     "Comparison": comparison,
+    "SegmentComparison": lambda: by_segment().segments,
+    "Gate": lambda: by_segment().gate(0.1),
     "History": history,
     "Explanation": explanation,
     "Breakdown": lambda: explanation().versus(*explanation().documents[:2]),

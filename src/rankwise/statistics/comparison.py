@@ -1,6 +1,6 @@
 """The result of a comparison: means with significance marks, every paired test, and how they are shown."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from operator import itemgetter
@@ -23,6 +23,10 @@ from rankwise.statistics.verdict import listed
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
+
+    from rankwise.data.segments import Labels, Segment
+    from rankwise.statistics.gate import Gate
+    from rankwise.statistics.segments import SegmentComparison
 
 UNJUDGED = "unjudged"
 """The verdict of a pair that depends on documents that were not judged."""
@@ -95,6 +99,11 @@ class Paired:
     claims on segments need both."""
 
     @property
+    def segments(self) -> "Labels":
+        """Kind -> the segment of each query, where evaluations were made with segments."""
+        return next((one.segments for one in self.evaluations.values()), {})
+
+    @property
     def candidates(self) -> dict[str, str]:
         """System -> which documents it ranked, where that is known."""
         return {name: one.candidates for name, one in self.evaluations.items() if one.candidates}
@@ -139,6 +148,8 @@ class Comparison(Result):
     """test/train of the trials' split, for the correction of Nadeau and Bengio."""
     letters: tuple[str, ...] = ()
     """The short name of each system where other tables have given it one; by default a, b, c …"""
+    segments: "SegmentComparison | None" = None
+    """The same tests on each segment of the queries, where ``segment`` asked for them."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -178,6 +189,28 @@ class Comparison(Result):
         names = [check.choice("system", name, self.systems) for name in (system, against)]
         values = rows[self.systems.index(names[0])] - rows[self.systems.index(names[1])]
         return np.asarray(values[~np.isnan(values)])
+
+    def gate(
+        self, margin: float, *, metric: str | Sequence[str] | None = None, system: str | None = None,
+        against: str | None = None, segment: "Segment | None" = None,
+    ) -> "Gate":  # fmt: skip
+        """Test whether ``system`` is not worse than ``against`` by ``margin`` or more.
+
+        It passes where the one-sided interval of the difference in the first metric, or in each of ``metric``, is above
+        −margin, fails where it is below, and cannot tell in between. The segments of the comparison, or these, must
+        pass as well, each at the full level. Where fewer than ten queries differ, the interval allows for what so few
+        could have missed. ``against`` is by default the baseline, or the first system.
+
+        >>> import rankwise as rw
+        >>> old = rw.Evaluation({"ap": [0.2, 0.5, 0.8] * 20}, range(60))
+        >>> new = rw.Evaluation({"ap": [0.21, 0.5, 0.8, 0.2, 0.49, 0.81] * 10}, range(60))
+        >>> gate = rw.compare({"old": old, "new": new}).gate(0.01)
+        >>> gate.verdict, round(gate.smallest_margin, 4), gate.exit_code
+        ('passes', 0.0023, 0)
+        """
+        from rankwise.statistics.gate import gate
+
+        return gate(self, margin, metric=metric, system=system, against=against, segment=segment)
 
     def legend(self, *, hint: bool = True) -> str:
         """Return the legend of the marks: test, level and correction, and with ``hint`` what to ask for instead."""
@@ -276,11 +309,12 @@ class Comparison(Result):
         return pairs_table(self, titles)
 
     def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
-        """Return the table of means, and with ``pairs`` that of every test.
+        """Return the table of means, with ``pairs`` that of every test, and that of segments where there are any.
 
         ``titles`` name the metrics: a list in their order, or a dictionary such as ``{"ap": "MAP"}``.
         """
-        return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else [])]
+        by_segment = [] if self.segments is None else [self.segments.table(titles=titles)]
+        return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else []), *by_segment]
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per pair and metric: the fields of :class:`Pair`, and shares of judged documents if not all are."""
@@ -307,6 +341,7 @@ class Comparison(Result):
             units["candidates"] = self.paired.candidates
         if self.paired.judged:
             units["judged"] = {name: one._asdict() for name, one in self.paired.judged.items()}
+        units |= {} if self.segments is None else {"segments": self.segments.to_dict()}
         return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
 
     def figure(self, *, metric: str | None = None, system: str | None = None, against: str | None = None) -> "Figure":
