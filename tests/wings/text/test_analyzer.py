@@ -4,6 +4,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise.check import MissingExtraError
@@ -31,6 +33,11 @@ from tests.refusals import refuses
 )
 def test_words(options, text, words):
     assert rw.text.Analyzer(**options)(text) == words.split()
+
+
+@given(st.text("<![]>-&#;a/ \"'=", max_size=20), st.sampled_from(["", "<![", "<![foo[", "<!DOCTYPE", "<![CDATA[", "<script>"]))
+def test_any_text_is_read_as_html(text, beginning):
+    assert all(rw.text.Analyzer(html=True)(beginning + text))
 
 
 def test_stems_are_made_by_snowball(monkeypatch):

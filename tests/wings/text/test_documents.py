@@ -125,6 +125,8 @@ def test_a_bad_line_names_file_and_line(tmp_path):
 def test_arguments_that_are_refused(monkeypatch):
     refuses(lambda: rw.text.Documents(ROWS, fields="text"), what="fields must be several names", hint="write ('text',)")
     refuses(lambda: rw.text.Documents(ROWS, columns=("text",)), what="fields, columns and id must be different names")
+    refuses(lambda: rw.text.Bm25(b=1.5), what="b must be…", got="1.5")
+    refuses(lambda: rw.text.Bm25(k1=-1.0), got="-1.0")
     monkeypatch.setattr(index, "_MOST_TOKENS", 6)
     refuses(lambda: rw.text.Documents(ROWS), what="the documents have too many words for one index", got="over 6")
 
@@ -161,6 +163,7 @@ def test_queries_that_are_refused(pages):
     refuses(lambda: pages.search(pl.DataFrame({"id": ["a"], "words": ["x"]})), what="a query must be a text")
     refuses(lambda: pages.search(["x"], k=0), what="k must be a whole number of at least 1")
     refuses(lambda: pages.search(["x"], weights={"name": 1.0}), got="'name'")
+    refuses(lambda: pages.search(["x"], weights={"title": float("nan")}), what="a weight must be…", got="nan")
     refuses(lambda: pages.text("z"), what="a document is not among those indexed", got="'z'")
 
 

@@ -12,6 +12,8 @@ from rankwise import check
 from rankwise.check.parameters import AtLeast, Unset, check_declared
 
 _WORD = re.compile(r"\w+")
+_MARKED = re.compile(r"<!\[(?!CDATA\[)")
+"""Marked sections other than CDATA, which the parser of Python does not take."""
 _KEPT = 1 << 20
 """Distinct words whose terms are remembered."""
 ENGLISH = frozenset(
@@ -142,6 +144,6 @@ class _Text(html.parser.HTMLParser):
 
 def _plain(text: str) -> str:
     parser = _Text()
-    parser.feed(text)
+    parser.feed(_MARKED.sub(" ", text))
     parser.close()
     return "".join(parser.pieces)

@@ -63,7 +63,7 @@ def dataset(
         chosen.offsets,
         feature_names=names,
         query_ids=np.array(chosen.queries, np.str_),
-        document_ids=documents.ids[chosen.places],
+        document_ids=documents.ids[chosen.places].astype(np.str_),
         judged=is_judged if unjudged == "marked" else None,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from rankwise import check
 from rankwise.base import arrays, threads
 from rankwise.base import progress as bars
 from rankwise.base.arrays import Array, Ids, Offsets
+from rankwise.check.parameters import AtLeast, Within, check_declared
 from rankwise.models import storage
 from rankwise.wings.text import kernels
 from rankwise.wings.text.analyzer import Analyzer
@@ -35,8 +36,12 @@ _DAMAGED = "index the documents again, or get the folder again"
 class Bm25:
     """Parameters of BM25: idf = ln(1 + (N − df + ½)/(df + ½)); Σ idf·tf·(k₁+1)/(tf + k₁·(1 − b + b·length/mean))."""
 
-    k1: float = 1.2
-    b: float = 0.75
+    k1: Annotated[float, AtLeast(0), "How slowly further occurrences of a word add less."] = 1.2
+    b: Annotated[float, Within(0, 1), "How much longer fields count less."] = 0.75
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        check_declared(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +84,7 @@ class Documents:
     """
 
     ids: Ids
-    """(n_documents,) ids, as text."""
+    """(n_documents,) ids, as Python's text: one long id would widen an array of NumPy's."""
     fields: tuple[str, ...]
     analyzer: Analyzer
     words: dict[str, int]
@@ -169,7 +174,7 @@ class Documents:
     def _take(
         self, ids: Sequence[str], words: dict[str, int], columns: Mapping[str, Array], found: Mapping[str, NDArray[Any]]
     ) -> None:
-        self.ids, self.words, self.columns, self.arrays = np.array(ids, np.str_), words, columns, found
+        self.ids, self.words, self.columns, self.arrays = np.array(ids, np.object_), words, columns, found
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -233,7 +238,7 @@ class Documents:
         k = min(k, max(len(self), 1))
         documents = np.full(len(texts) * k, -1, np.int64)
         scores = np.empty(len(texts) * k)
-        shares = np.array([float((weights or {}).get(field, 1.0)) for field in self.fields])
+        shares = np.array([check.number("a weight", (weights or {}).get(field, 1.0)) for field in self.fields])
         costs = np.concatenate([[0.0], np.cumsum(10.0 * self._documents_with[words.distinct])])[words.distinct_offsets]
         stored = [self.arrays[name] for name in ("lists", "post_documents", "post_counts", "bounds", "idf", "means")]
         threads.over_queries(
@@ -305,7 +310,7 @@ def _read(folder: Path) -> dict[str, Any]:
             "fields": tuple(described["fields"]),
             "analyzer": Analyzer(**described["analyzer"]),
             "bm25": Bm25(**described["bm25"]),
-            "ids": np.array(described["ids"], np.str_),
+            "ids": np.array(described["ids"], np.object_),
             "words": {word: number for number, word in enumerate(described["words"])},
             "columns": {name: opened(folder, f"column-{number}") for number, name in enumerate(described["columns"])},
             "arrays": {name: opened(folder, name) for name in TYPES},
