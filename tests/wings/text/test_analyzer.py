@@ -35,7 +35,10 @@ def test_words(options, text, words):
     assert rw.text.Analyzer(**options)(text) == words.split()
 
 
-@given(st.text("<![]>-&#;a/ \"'=", max_size=20), st.sampled_from(["", "<![", "<![foo[", "<!DOCTYPE", "<![CDATA[", "<script>"]))
+@given(
+    st.text("<![]>-&#;a/ \"'=", max_size=20),
+    st.sampled_from(["", "<![", "<![foo[", "<!DOCTYPE", "<![CDATA[", "<script>"]),
+)
 def test_any_text_is_read_as_html(text, beginning):
     assert all(rw.text.Analyzer(html=True)(beginning + text))
 
