@@ -17,6 +17,7 @@ FRONT_DOORS = {
     "recommend": "rankwise.wings.recommend.ease",
     "rerank": "rankwise.wings.rerank.reranker",
     "serve": "rankwise.wings.serve.http",
+    "text": "rankwise.wings.text.documents",
 }
 """The module of each wing that its users import first."""
 

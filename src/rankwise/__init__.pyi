@@ -61,4 +61,5 @@ from . import objectives as objectives
 from . import recommend as recommend
 from . import rerank as rerank
 from . import results as results
+from . import text as text
 from . import trec as trec

@@ -87,12 +87,21 @@ def _provide(word: str, home: Path) -> None:
         **dict.fromkeys(("rows.csv", "new.csv"), _table),
         **dict.fromkeys(("products.csv", "test.csv"), _products),
         **dict.fromkeys(("train.jsonl", "valid.jsonl", "test.jsonl"), _texts),
+        **dict.fromkeys(("docs.jsonl", "queries.jsonl"), _of_rows),
         "base": _cross_encoder,
         **dict.fromkeys(("scifact:train", "scifact:test"), _collection),
     }
     if path.name in makers:
         path.parent.mkdir(parents=True, exist_ok=True)
         makers[path.name](path)
+
+
+def _of_rows(to: Path) -> None:
+    """Texts of the queries, or of the documents, of :func:`rows`."""
+    data = rows()
+    ids = np.asarray(data.document_ids if to.name == "docs.jsonl" else data.query_ids)
+    lines = ({"id": str(name), "text": f"hat of kind {number % 7}"} for number, name in enumerate(ids.tolist()))
+    to.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def _scores() -> np.ndarray:

@@ -124,6 +124,7 @@ RUNS = {
     ),
     "speed.scoring": Smallest("--libraries lightgbm --leaves 4 --documents 10 --seconds 0.05"),
     "speed.serve": Smallest("--requests 40 --documents 5 --features 5 --trees 5 --leaves 4 --connections 1"),
+    "speed.text": Smallest("500 20", quick=True),
     "speed.trees": Smallest("--quick --libraries lightgbm --queries 20 --threads 1"),
 }
 

@@ -132,7 +132,11 @@ def is_interrupted(path: str | Path) -> bool:
     return description.get("stopped") == "interrupted"
 
 
-def verify(path: str | Path, description: Json) -> None:
+def verify(
+    path: str | Path,
+    description: Json,
+    hint: str = "get the folder again, train anew, or open what is there: rw.rerank.Reranker(folder)",
+) -> None:
     """Verify every byte of the files that keep their names, which :func:`read` does not read."""
     path = Path(path)
     with malformed_as_error(path):
@@ -140,7 +144,6 @@ def verify(path: str | Path, description: Json) -> None:
             file = path / name
             if not _is_inside(file, path) or not file.is_file() or _entry(file) != entry:
                 got = f"{name} is missing, or has other contents than were written"
-                hint = "get the folder again, train anew, or open what is there: rw.rerank.Reranker(folder)"
                 raise _damaged(path, got, hint)
 
 

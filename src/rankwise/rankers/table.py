@@ -160,6 +160,9 @@ def load(path: str | Path) -> "IterativeRanker | Any":
     if description.get("ranker") == "reranker":
         hint = "open it with rw.rerank.Reranker.load, or use 'rankwise rerank score'"
         raise check.error("the folder holds a reranker, which scores texts", where=str(path), hint=hint)
+    if opener := description.get("opened_by"):
+        what, got = "the folder holds no ranker", repr(description.get("kind"))
+        raise check.error(what, got=got, where=str(path), hint=f"open it with {opener}")
     with storage.malformed_as_error(path):
         return from_description(description, files)
 

@@ -25,7 +25,9 @@ from rankwise.data.io.tables.polars import ids_from_text as ids_from_text
 from rankwise.data.io.tables.polars import ids_to_numpy as ids_to_numpy
 from rankwise.data.io.tables.polars import without_nulls as without_nulls
 from rankwise.data.io.texts import BODIES as BODIES
+from rankwise.data.io.texts import IDS as IDS
 from rankwise.data.io.texts import TextSource as TextSource
+from rankwise.data.io.texts import id_of as id_of
 from rankwise.data.io.texts import read_objects as read_objects
 from rankwise.data.io.texts import read_records as read_records
 from rankwise.data.io.texts import read_texts as read_texts

@@ -1,7 +1,7 @@
 """Texts by id, from JSON lines or tables: queries, and the documents of a corpus that are on a list."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from rankwise.data.io import file_formats
 TextSource = Mapping[str, Any] | str | Path | Callable[[Collection[str]], Mapping[str, Any]]
 """A file, a dictionary of ids and texts, or a function that returns the dictionary of some ids."""
 
-_IDS = ("_id", "id", "docid", "doc_id", "query_id", "qid")
+IDS = ("_id", "id", "docid", "doc_id", "query_id", "qid")
+"""Fields that may hold the id of a text."""
 BODIES = ("text", "contents", "body")
 """Fields that may hold the text of a document."""
 _SHOWN = 80
@@ -84,8 +85,20 @@ def _object(line: bytes, number: int, path: str | Path) -> Json:
     return value
 
 
-def read_records(path: str | Path) -> Iterator[tuple[int, str, object]]:
-    """Iterate over line, id and value (a text, or an object) of each record; the first line tells JSON from columns."""
+def id_of(record: Mapping[str, Any], ids: Sequence[str], where: str) -> str:
+    """Return the id of a record, from the first of the fields ``ids`` that it has."""
+    key = next((record[name] for name in ids if name in record), None)
+    if isinstance(key, bool) or not isinstance(key, str | int) or key == "":
+        hint = f"name it {' or '.join(map(repr, ids))}: text, or an integer"
+        raise check.error("a text must have an id", got=f"{key!r}", where=where, hint=hint)
+    return str(key)
+
+
+def read_records(path: str | Path, ids: Sequence[str] = IDS) -> Iterator[tuple[int, str, object]]:
+    """Iterate over line, id and value (a text, or an object) of each record; the first line tells JSON from columns.
+
+    The id of an object is in the first of the fields ``ids`` that it has.
+    """
     is_json = None
     for number, line in file_formats.read_lines(path):
         where = f"line {number} of {file_formats.shown(path)}"
@@ -93,11 +106,7 @@ def read_records(path: str | Path) -> Iterator[tuple[int, str, object]]:
             is_json = line.lstrip().startswith(b"{")
         if is_json:
             record = _object(line, number, path)
-            key = next((record[name] for name in _IDS if name in record), None)
-            if not isinstance(key, str | int) or isinstance(key, bool):
-                hint = f"name it {', '.join(map(repr, _IDS[:-1]))} or {_IDS[-1]!r}: text, or an integer"
-                raise check.error("a text must have an id", got=f"{key!r}", where=where, hint=hint)
-            yield number, str(key), record
+            yield number, id_of(record, ids, where), record
             continue
         try:
             name, tab, text = line.decode().rstrip("\r\n").partition("\t")

@@ -166,9 +166,9 @@ def test_names_folds_and_parts_that_do_not_exist(tmp_path: Path):
 
 def test_the_list_of_data_sets():
     listed = rw.datasets()
-    assert len({entry.name for entry in listed}) == len(listed) == 13
+    assert len({entry.name for entry in listed}) == len(listed) == 14
     table = str(listed).splitlines()
-    assert len(table) == 14
+    assert len(table) == 15
     assert table[0].split() == ["name", "queries", "documents", "features", "labels", "folds", "download"]
     for entry in listed:
         assert all((entry.title, entry.source, entry.terms, entry.citation, entry.grades, entry.folders))

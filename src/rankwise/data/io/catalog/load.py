@@ -87,7 +87,8 @@ def load_dataset(
     ``valid`` and ``test`` alone. ``download=True`` fetches a set that is not there, where its terms let a program do
     so. With ``cache`` a binary copy is kept, which the next load maps into memory instead of reading the text (see
     :mod:`rankwise.data.io.disk.cache`). MovieLens comes as :class:`rankwise.recommend.Interactions`; its ``to_frame()``
-    is the table of ratings: user, item, rating, time.
+    is the table of ratings: user, item, rating, time. ``numpy-scipy`` is made of the documentation of the installed
+    NumPy and SciPy: features of texts, queries in three parts.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as here:
@@ -105,6 +106,9 @@ def load_dataset(
     else:  # a folder that the user names may also be the set's own
         bases = [_data_folder(folder) / one for one in (*entry.folders, *(["."] if folder else []))]
     patterns = _patterns(entry, part, fold)
+    if entry.format == "made":
+        made: Parts = hooks.find("data set", entry.name)()
+        return made if part is None else made._asdict()[part]
     files = _find(patterns, bases)
     if files is None and download:
         into = _data_folder(folder)

@@ -30,7 +30,7 @@ class CatalogEntry:
     folds: int = 0
     """How many folds there are; 0 for one fixed split."""
     format: str = "letor"
-    """``letor``, ``csv``, ``parquet`` or ``ratings``."""
+    """``letor``, ``csv``, ``parquet`` or ``ratings``; or ``made``, by what a wing registers under the name."""
     columns: Mapping[str, Any] = field(default_factory=dict)
     """For tables: which columns hold the query, the label …, as ``RankingDataset.from_frame`` has it."""
     first_index: int | str = 1
@@ -241,6 +241,19 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     ),
     _movielens("100k", "u.data", 4_924_029, n_queries=943, n_docs=100_000),
     _movielens("1m", "ratings.dat", n_queries=6_040, n_docs=1_000_209),
+    CatalogEntry(
+        name="numpy-scipy",
+        title="Documentation of NumPy and SciPy",
+        files=dict.fromkeys(PARTS, ()),
+        format="made",
+        n_features=72,
+        grades="0, 1",
+        source="docstrings of the installed NumPy and SciPy: rw.text.numpy_scipy()",
+        terms="BSD-3-Clause",
+        citation="C. R. Harris et al. Array programming with NumPy. Nature 585, 2020; P. Virtanen et al. SciPy 1.0. "
+        "Nature Methods 17, 2020",
+        note="made on this machine; numbers depend on the installed versions",
+    ),
 )
 
 
@@ -254,7 +267,7 @@ class Catalog(tuple[CatalogEntry, ...]):
         rows = []
         for entry in self:
             counts = ("" if one is None else f"{one:,}" for one in (entry.n_queries, entry.n_docs, entry.n_features))
-            download = "yes" if entry.archive else "by hand"
+            download = "-" if entry.format == "made" else "yes" if entry.archive else "by hand"
             rows.append((entry.name, *counts, entry.grades, str(entry.folds or "-"), download))
         header = ("name", "queries", "documents", "features", "labels", "folds", "download")
         return Table(header=header, rows=tuple(rows), align="lrrrlrl")
@@ -270,7 +283,7 @@ def datasets() -> Catalog:
 
     >>> print(*(entry.name for entry in datasets()))
     mslr-web10k mslr-web30k yahoo-set1 yahoo-set2 istella istella-s istella22 mq2007 mq2008 ohsumed
-    movielens-latest-small movielens-100k movielens-1m
+    movielens-latest-small movielens-100k movielens-1m numpy-scipy
     """
     return Catalog(ENTRIES)
 
