@@ -66,7 +66,7 @@ class LinearLearner(Learner[LinearModel]):
     def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
         """Fit at the next strength; returns the loss there."""
         if self._problem is None:
-            self._problem = self._prepared()
+            self._problem = self.problem()
             self.path = self._strengths(self._problem)
         if self.done == len(self.path):
             raise NothingLeftToLearn("converged", lambda: stopping.no_gradient(self.train, self.objective))
@@ -91,7 +91,7 @@ class LinearLearner(Learner[LinearModel]):
         )
         return found.loss
 
-    def _prepared(self) -> Problem:
+    def problem(self) -> Problem:
         """Return the loss of the training data, made in the first round: a wrong checkpoint is refused before."""
         train, objective = self.train, self.objective
         rows = self.transform.all(train.features, train.offsets)

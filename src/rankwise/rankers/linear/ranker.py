@@ -1,23 +1,31 @@
 """Linear models with any objective: fast, explained by their weights, and at their best where queries are few."""
 
+import copy
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Never
+from typing import TYPE_CHECKING, Annotated, ClassVar, Never
 
 import numpy as np
 
 from rankwise import check
 from rankwise.base.arrays import Json, Keywords
+from rankwise.base.threads import thread_count, use_threads
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import OneOf, Option, Search, Unset, Within, assign
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.models.linear import TRANSFORMS, LinearModel, LinearTransform
 from rankwise.models.schema import Schema
 from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.linear.learner import L2, LinearLearner
+from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training import stopping
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, metrics_of, objective_of
 from rankwise.rankers.trees import monotone
+from rankwise.statistics import significance
+
+if TYPE_CHECKING:
+    from rankwise.rankers.linear.weights import LinearWeights, Rounded
 
 _GROUP = "Training"
 
@@ -149,6 +157,56 @@ class LinearRanker(IterativeRanker):
             folds=self.folds,
             start=settings.start(data),
         )
+
+    # Weights.
+
+    def weights(
+        self, data: RankingDataset | None = None, *, samples: int = 200, level: float = 0.95, seed: int = 0
+    ) -> "LinearWeights":
+        """Return the weights of transformed features; with the training ``data`` with bootstrap intervals over queries.
+
+        Each of ``samples`` resamples is fitted from the weights of the model, with its transform and penalty.
+
+        >>> import rankwise as rw
+        >>> data = rw.synthetic(n_queries=60, n_docs=20, n_features=3, seed=1)
+        >>> ranker = rw.LinearRanker(transform="standard", l2=0.03, threads=1).fit(data)
+        >>> ranker.weights().sentence
+        '3 of 3 weights are not 0 (l1 = 0, l2 = 0.03).'
+        """
+        from rankwise.rankers.linear.weights import resampled, weights_of
+
+        check_fitted(self)
+        if data is None:
+            return weights_of(self.model_, None, check.number("level", level, least=0.0, most=1.0, open_ends=True))
+        level = check.number("level", level, least=0.0, most=1.0, open_ends=True)
+        samples = check.integer("samples", samples, least=1)
+        with use_threads(thread_count() if self.threads is None else self.threads):
+            learner = self.learner(TrainingData(train=self.model_.schema.align(data)), TrainingSettings.of(self))
+            learner.transform = self.model_.transform
+            return weights_of(self.model_, resampled(learner, self.model_, samples, seed), level)
+
+    def round(self, digits: int, data: RankingDataset) -> "Rounded":
+        """Return this ranker with weights of so many significant digits, and what the first metric loses on ``data``.
+
+        >>> import rankwise as rw
+        >>> data = rw.synthetic(n_queries=60, n_docs=20, n_features=3, seed=1)
+        >>> ranker = rw.LinearRanker(transform="standard", l2=0.03, threads=1).fit(data)
+        >>> plain, loss, _ = ranker.round(2, data)
+        >>> sorted({len(f"{abs(weight):.6g}".lstrip("0.")) for weight in plain.model_.weights})[-1], abs(loss) < 0.01
+        (2, True)
+        """
+        from rankwise.rankers.linear.weights import Rounded, rounded
+
+        check_fitted(self)
+        simpler = copy.copy(self)
+        simpler.model_ = rounded(self.model_, check.integer("digits", digits, least=1))
+        metric = metrics_of(self, data)[0]
+        values = metric.of(self.predict(data), data) - metric.of(simpler.predict(data), data)
+        require_scored(metric, values, data.weights)
+        scored = ~np.isnan(values)
+        weights = None if data.weights is None else data.weights[scored]
+        interval = significance.t_test(values[scored], weights).interval(0.95)
+        return Rounded(simpler, weighted_mean(values, data.weights), interval)
 
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> LinearModel:
         """Read the weights."""
