@@ -188,8 +188,9 @@ class LinearModel(Model):
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read the arrays, and check their shapes and numbers."""
         kind, n = description["transform"], schema.count
-        with check.library("the weights of a linear model", _FILE), storage.rejecting():
+        with check.library("the weights of a linear model", _FILE):
             arrays = storage.arrays(files[_FILE])
+        with storage.rejecting():
             if kind not in (None, *TRANSFORMS):
                 raise storage.InvalidModelError(f"a transform {kind!r}")
             width, curves = n * (1 + str(kind).endswith("+query")), n * str(kind).startswith("quantile")

@@ -6,6 +6,7 @@ import numpy as np
 
 from rankwise.base.arrays import Array
 
+Inverse = Callable[[Array], Array]
 _MEMORY, _TRIALS = 20, 20
 _STEEP = 0.9  # a step is long enough where the slope along it is below this share of what it was
 
@@ -13,14 +14,14 @@ _STEEP = 0.9  # a step is long enough where the slope along it is below this sha
 def minimise(
     function: Callable[[Array], tuple[float, Array]],
     start: Array,
-    inverse: Array | None,
+    inverse: Inverse | None,
     tolerance: float,
     steps: int = 500,
 ) -> tuple[Array, bool]:
     """Return where the gradient is 0, and whether that was reached; ``function`` returns a value and the gradient.
 
-    ``inverse`` is about that of the Hessian. Values only set the scale of ``tolerance``: gradients of LambdaRank and
-    its like are those of no function, and the sizes of values would be lost in rounding long before slopes are.
+    ``inverse`` multiplies by about that of the Hessian. Values only set the scale of ``tolerance``: gradients of
+    LambdaRank and its like are those of no function, and differences of values are lost in rounding long before slopes.
 
     >>> minimise(lambda at: (float(at @ at), 2 * at - 1), np.zeros(2), None, 1e-12)
     (array([0.5, 0.5]), True)
@@ -52,14 +53,14 @@ def minimise(
     return at, False
 
 
-def _product(gradient: Array, changes: list[tuple[Array, Array, float]], inverse: Array | None) -> Array:
+def _product(gradient: Array, changes: list[tuple[Array, Array, float]], inverse: Inverse | None) -> Array:
     """Return the product of a gradient with the inverse Hessian, as the last steps and ``inverse`` tell it."""
     rest, shares = gradient.copy(), []
     for moved, turned, bend in reversed(changes):
         shares.append(float(moved @ rest) / bend)
         rest -= shares[-1] * turned
     if inverse is not None:
-        rest = inverse @ rest
+        rest = inverse(rest)
     elif changes:
         _, turned, bend = changes[-1]
         rest *= bend / float(turned @ turned)

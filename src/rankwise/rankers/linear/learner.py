@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.base.arrays import Array, Column, Json, rows_of
@@ -21,11 +22,11 @@ from rankwise.rankers.training.settings import TrainingSettings
 from rankwise.rankers.training.stopping import NothingLeftToLearn
 from rankwise.rankers.training.validation import Validation
 
-L2 = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+L2 = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Strengths of a ridge that are tried."""
-L1 = tuple(0.5**k for k in range(1, 9))
+L1 = tuple(0.5**k for k in range(1, 10))
 """Strengths that are tried of l1, as shares of the least at which every weight is 0."""
-USUAL = 4
+USUAL = 5
 """The place of the strength that is taken where nothing can choose."""
 _LAST = "last.npz"
 _ONE_FOLD = 2**18  # documents from which on one fold is held out, and not each
@@ -124,9 +125,12 @@ class LinearLearner(Learner[LinearModel]):
         return [path[self._best_of_folds(problem, path, count) if count > 1 else min(USUAL, len(path) - 1)]]
 
     def _best_of_folds(self, problem: Problem, path: Sequence[Strength], count: int) -> int:
-        """Return the number of the strength whose first metric is best on queries that were held out."""
-        train, settings = self.train, self.settings
-        fold = fold_of_query(train, count, seed=settings.seed)
+        """Return the number of the strength whose loss is least on queries that were held out.
+
+        It is surer than a metric's, which jumps. Where losses do not compare, the first metric decides.
+        """
+        train = self.train
+        fold = fold_of_query(train, count, seed=self.settings.seed)
         used = range(count if train.n_docs < _ONE_FOLD else 1)
         scores = np.zeros((len(path), train.n_docs))
         for number in used:
@@ -135,16 +139,11 @@ class LinearLearner(Learner[LinearModel]):
             for place, (l1, l2) in enumerate(path if shares.any() else ()):
                 weights = problem.fit(weights, shares / shares.sum(), l1, l2, quick=True).weights
                 scores[place, rows] = problem.scores(weights)[rows]
-        judged = np.isin(fold, used)
-        validation = Validation(train, settings.metrics, debias=settings.debias)
-        worth = []
-        for row in scores:
-            values = {
-                name: np.where(judged[validation.queries], one, np.nan) for name, one in validation.values(row).items()
-            }
-            means = list(validation.means(values).values())
-            worth.append(means[0] if settings.stop_on == "first" else float(np.mean(means)))
-        return int(np.argmax(worth))
+        judged = np.where(np.isin(fold, used), self.shares, 0.0)
+        if problem.smooth:
+            return int(np.argmin([problem.value(row, judged) for row in scores]))
+        validation = Validation(train, self.settings.metrics, debias=self.settings.debias)
+        return int(np.argmax([_first_mean(validation, row, judged > 0) for row in scores]))
 
     def scores(self, number: int) -> Array:
         """Score a measured data set."""
@@ -181,3 +180,11 @@ class LinearLearner(Learner[LinearModel]):
             best = LinearModel.from_files(described | {"rounds": int(last["rounds"])}, files, self.schema)
         self.best = self.current = best
         return best
+
+
+def _first_mean(validation: Validation, scores: Array, judged: NDArray[np.bool_]) -> float:
+    """Return the mean of the first metric over some queries."""
+    values = {
+        name: np.where(judged[validation.queries], one, np.nan) for name, one in validation.values(scores).items()
+    }
+    return next(iter(validation.means(values).values()))

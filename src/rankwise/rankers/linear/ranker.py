@@ -35,7 +35,7 @@ class LinearRanker(IterativeRanker):
     """A linear model, trained with any objective: exact derivatives, L-BFGS, and a penalty that the data choose.
 
     A round is one strength of the penalty, from strong to weak. With validation data the best round is kept, as in a
-    bag, whose folds choose; without, folds of the training data choose one strength, and the model is fitted at that.
+    bag, whose folds choose; without, the strength with the least loss on folds held out of the training data is taken.
     ``model_.penalty`` has ``(l1, l2)``. The penalised loss is mean loss + l1 · Σ|w| + l2 / 2 · Σw², where weights are
     those of transformed features. Losses that are convex in scores, such as ``softmax_ce``, ``ranknet`` and ``xendcg``,
     are at their least value then. Objectives that draw see the same random numbers at all weights.
@@ -75,7 +75,7 @@ class LinearRanker(IterativeRanker):
             Unset("chosen"),
             "Strength of the ridge; 0 where only ``l1`` is set.",
             Option(group=_GROUP),
-            Search("log(0.001, 3, start=0.03)"),
+            Search("log(0.001, 10, start=0.03)"),
         ] = None,
         l1: Annotated[
             float | None,
