@@ -49,7 +49,7 @@ class LinearRanker(IterativeRanker):
 
     name = "linear"
     unit = "strengths"
-    single = True
+    single = folds_choose = True
     first_round_pace = 1.0
     model_: LinearModel
     search_space: ClassVar[Keywords] = {}
