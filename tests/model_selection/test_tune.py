@@ -271,7 +271,7 @@ RANKERS = {
     },
     "linear": {
         "transform": "choice('quantile+query', 'quantile', 'standard')",
-        "l2": "log(0.001, 10, start=0.03)",
+        "l2": "log(0.001, 10.0, start=0.03)",
     },
     "factorization": {
         "learning_rate": "log(0.001, 0.1, start=0.01)",

@@ -107,8 +107,6 @@ class LinearRanker(IterativeRanker):
         seed: Annotated[training.Seed, "Folds, and what the objective draws."] = 0,
         threads: training.Threads = None,
         patience: training.Patience = None,
-        min_rounds: training.MinRounds = 0,
-        smoothing: training.Smoothing = 1,
         stop_on: training.StopOn = "first",
         metrics: training.Metrics = ("ndcg@10",),
         debias: training.Debias = False,
