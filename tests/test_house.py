@@ -1,6 +1,7 @@
 """Numbers that say how much of the house a reader must know; each has a limit."""
 
 import ast
+import functools
 import inspect
 import re
 import subprocess
@@ -42,6 +43,7 @@ def statements(nodes: Iterable[ast.AST], *, inside: bool) -> Iterator[ast.AST]:
         yield from statements(ast.iter_child_nodes(node), inside=inside)
 
 
+@functools.cache
 def imports(module: str, *, inside: bool) -> set[str]:
     """Modules of rankwise that a module imports, with the packages that they are in."""
     names: list[str] = []

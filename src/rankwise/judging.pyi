@@ -5,5 +5,14 @@ from rankwise.wings.clicks.interleaving.preference import Interleaving as Interl
 from rankwise.wings.clicks.interleaving.preference import interleaving as interleaving
 from rankwise.wings.judging.agreement import Agreement as Agreement
 from rankwise.wings.judging.agreement import agreement as agreement
+from rankwise.wings.judging.forecast import Forecast as Forecast
+from rankwise.wings.judging.forecast import forecast as forecast
+from rankwise.wings.judging.judge_agreement import JudgeAgreement as JudgeAgreement
+from rankwise.wings.judging.judge_agreement import judge_agreement as judge_agreement
+from rankwise.wings.judging.judgements import read as read
+from rankwise.wings.judging.merging import Merged as Merged
+from rankwise.wings.judging.merging import merge as merge
 from rankwise.wings.judging.plan import Plan as Plan
 from rankwise.wings.judging.plan import plan as plan
+from rankwise.wings.judging.preferences import Preferences as Preferences
+from rankwise.wings.judging.preferences import preferences as preferences

@@ -3,6 +3,9 @@ from rankwise.evaluation.evaluation_files import write_evaluation as write_evalu
 from rankwise.evaluation.explain.breakdown import Breakdown as Breakdown
 from rankwise.evaluation.explain.explanation import Explanation as Explanation
 from rankwise.evaluation.groups import GroupExposure as GroupExposure
+from rankwise.evaluation.history import History as History
+from rankwise.evaluation.history import append_history as append_history
+from rankwise.evaluation.history import read_history as read_history
 from rankwise.evaluation.policy import PolicyEvaluation as PolicyEvaluation
 from rankwise.model_selection.auto.leaderboard import Leaderboard as Leaderboard
 from rankwise.model_selection.cross_validate import CrossValidation as CrossValidation

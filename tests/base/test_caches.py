@@ -289,6 +289,7 @@ def run(place: Path, code: str, python: str, **environment: str) -> subprocess.C
         "PYTHONPATH": os.pathsep.join([str(place / "site"), *found]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "TMPDIR": str(place / "temporary"),
+        "RANKWISE_COMPILE_AHEAD": "0",  # which goes on after this process
         **({} if root else {"HOME": str(place / "home")}),
         **environment,
     }

@@ -128,7 +128,12 @@ def test_every_option_has_a_sentence(name: str):
 
 # One name, one thing
 
-OWN_WORDS = {"--negatives": "a share, a number or both"}  # of the same: how many negatives
+OWN_WORDS = {
+    "--negatives": "a share, a number or both",  # of the same: how many negatives
+    "--segment": "the column of a log; features of queries, several, or a table",
+    "--history": "the folder of a history of comparisons; the events of a user, of recommenders",
+    "--queries": "how many of a sample, or the file of their texts beside --documents",
+}
 PATHS = {"FILE", "DIR", "FILES"}
 
 

@@ -54,6 +54,7 @@ RUNS = {
         files={"gpu.md": "<!-- limits:begin --> <!-- limits:end -->\n<!-- losses:begin --> <!-- losses:end -->\n"},
         writes="gpu.md",
     ),
+    "pages.published": Smallest("{mq2008} --folds 1 --seconds 1"),
     "pages.readme": Smallest("--figure demo.png"),
     "pages.results": Smallest(
         "{kept}/trials --pages . --tables",
@@ -74,7 +75,9 @@ RUNS = {
     "quality.distil": Smallest(". --data few --labelled 1.0 --folds 1 --seeds 1 --quick --processes 1"),
     "quality.fairness": Smallest("{mq2008} --trials 1 --quick --processes 1"),
     "quality.gamma": Smallest("{mq2008} --data mq2008 --splits 2 --inner 1 --gammas tight --processes 1"),
+    "quality.gate": Smallest("{mq2007-partial} --draws 5 --nulls 1 --queries 50"),
     "quality.goals": Smallest("--seeds 1 --frontiers"),
+    "quality.holes": Smallest("{cranfield} {cisi} --draws 1 --shares 0.8 --thinnings 'pool of three' --processes 1"),
     "quality.interleaving": Smallest("--experiments 1 --impressions 4000 --keys 1"),
     "quality.intervals": Smallest("--repeats 3 --queries 3 10", quick=True),
     "quality.judges": Smallest("{mq2007-partial} --draws 4"),

@@ -48,6 +48,13 @@ PENCIL = {
     "dcg@2": 3,
     "ndcg": 3.5 / (3 + 1 / math.log2(3)),
     "ndcg@1": 1,
+    "ndcg(discount=jarvelin)": (3 + 1 / math.log2(3)) / (3 + 1),
+    "ndcg(short=zero)@4": 0,
+    "ndcg(short=zero)@3": 3.5 / (3 + 1 / math.log2(3)),
+    "mean_ndcg": (1 + 3 / (3 + 1 / math.log2(3)) + 3.5 / (3 + 1 / math.log2(3))) / 3,
+    "mean_ndcg(discount=jarvelin)@2": (1 + 3 / 4) / 2,
+    "kendall": 1 / 3,
+    "spearman": 1 / 2,
     "ndcg@2": 3 / (3 + 1 / math.log2(3)),
     "ap": (1 + 2 / 3) / 2,
     "ap@2": 1 / 2,
@@ -357,14 +364,15 @@ def test_every_metric_reads_labels_by_name(name):
     goal = np.maximum(data.labels[::-1] - 2.0, 0.0)  # so that some queries have nothing relevant
     data = data.with_(more_labels={"purchase": goal}, document_rewards=goal)
     plain, scores = rw.metric(name), data.features[:, 0]
+    cut = "" if "cutoff" in plain.fixed else "@5"
     if "labels" not in plain.reads:
         with pytest.raises(ValueError, match=f"{name} reads (no|several) labels: got label=purchase"):
             rw.metric(name, label="purchase")
         return
-    metric = rw.metric(f"{name}(label=purchase)@5")
-    assert str(metric) == f"{name}(label=purchase)@5"
-    assert rw.metric(str(metric)) == metric == rw.metric(name, label="purchase") @ 5
-    expected = (plain @ 5)(scores, goal, data.offsets)
+    metric = rw.metric(f"{name}(label=purchase){cut}")
+    assert str(metric) == f"{name}(label=purchase){cut}"
+    assert rw.metric(str(metric)) == metric == rw.metric(f"{name}{cut}", label="purchase")
+    expected = rw.metric(f"{name}{cut}")(scores, goal, data.offsets)
     np.testing.assert_array_equal(metric.of(scores, data), expected)
     # Which documents were judged, and how they were drawn, says nothing about other labels.
     sampled = data.with_(judged=np.ones(data.n_docs), inclusion_probabilities=np.ones(data.n_docs))

@@ -33,6 +33,10 @@ def value_of(text: str, rows: list[int], labels: list[float], judged: list[int],
             return dcg(ranked)
         case "ndcg":
             return dcg(ranked) / dcg(best)
+        case "mean_ndcg":
+            depth = min(k, len(labels))
+            tops = [(ranked[: d + 1], best[: d + 1]) for d in range(depth)]
+            return sum(dcg(mine) / dcg(ideal) for mine, ideal in tops) / depth
         case "precision":
             return sum(hits) / (m.cutoff or max(len(ranked), 1))
         case "recall":
@@ -134,7 +138,7 @@ def every_order(scores: list[float]) -> list[list[int]]:
     return [[i for group in order for i in group] for order in orders]
 
 
-LABELLED = [name for name, kind in METRICS.items() if "labels" in kind.reads]
+LABELLED = [name for name, kind in METRICS.items() if "labels" in kind.reads and "ties" not in kind.fixed]
 TEXTS = [*LABELLED, "rbp(p=0.95)", "ap(relevant=2)", "recall(relevant=3)", "rprec(relevant=2)"]
 
 

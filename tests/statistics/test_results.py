@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.base.tables import Table
+from rankwise.evaluation.history import History
 from rankwise.evaluation.policy import PolicyEvaluation
 from rankwise.model_selection import spaces
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
@@ -59,6 +61,20 @@ def policy() -> PolicyEvaluation:
 def comparison() -> rw.Comparison:
     values = RNG.random((2, 12))
     return rw.compare({"a, tuned": evaluation(ap=values[0]), "b": evaluation(ap=values[1])})
+
+
+@cache
+def by_segment() -> rw.Comparison:
+    values = RNG.random((2, 40))
+    systems = {name: rw.Evaluation({"ap": row}, range(40)) for name, row in zip(("a, tuned", "b"), values, strict=True)}
+    return rw.compare(systems, segment={"device & market": np.arange(40) % 7 // 3})
+
+
+@cache
+def history() -> History:
+    with tempfile.TemporaryDirectory() as folder:
+        rw.results.append_history(comparison(), folder)
+        return rw.results.read_history(folder)
 
 
 @cache
@@ -184,6 +200,17 @@ def demonstration() -> Demonstration:
     )  # fmt: skip
 
 
+DRAWN = np.random.default_rng(0).integers(0, 3, (2, 60, 6))
+GRADES, OTHERS = (
+    {f"q{n}": {f"d{k}": int(grade) for k, grade in enumerate(row)} for n, row in enumerate(rows)} for rows in DRAWN
+)
+
+
+def preferences() -> Result:
+    pairs = [("q", "a", "b", "a"), ("q", "b", "a", "a"), ("q", "b", "c", "b"), ("q", "c", "b", "tie")]
+    return rw.judging.preferences(pl.DataFrame(pairs, schema=["query", "first", "second", "preferred"], orient="row"))
+
+
 RESULTS: dict[str, Any] = {
     "Evaluation": lambda: evaluation(ap=[0.5, 0.25, NAN, 1.0]),
     "PolicyEvaluation": policy,
@@ -191,6 +218,9 @@ RESULTS: dict[str, Any] = {
     "JudgedEvaluation": judged,
     "GroupExposure": lambda: policy().groups,
     "Comparison": comparison,
+    "SegmentComparison": lambda: by_segment().segments,
+    "Gate": lambda: by_segment().gate(0.1),
+    "History": history,
     "Explanation": explanation,
     "Breakdown": lambda: explanation().versus(*explanation().documents[:2]),
     "Reliability": lambda: rw.evaluate(1.0 / (1.0 + np.exp(-data().features[:, 0])), data()).reliability(bins=3),
@@ -204,6 +234,10 @@ RESULTS: dict[str, Any] = {
     "Agreement": agreement,
     "Interleaving": interleaving,
     "Plan": plan,
+    "Merged": lambda: rw.judging.merge({"people": GRADES, "llm": OTHERS}, precedence=["people", "llm"]),
+    "JudgeAgreement": lambda: rw.judging.judge_agreement({"people": GRADES, "llm": OTHERS}),
+    "Forecast": lambda: rw.judging.forecast({"run": OTHERS}, {q: GRADES[q] for q in [*GRADES][:40]}, judge=GRADES),
+    "Preferences": preferences,
     "OffPolicyComparison": off_policy,
     "OffPolicyComparisons": lambda: OffPolicyComparisons(comparisons=(off_policy("a"), off_policy("b")), level=0.95),
     "Estimates": lambda: rw.clicks.estimates(log(), data(), bias()),
@@ -221,8 +255,27 @@ RESULTS: dict[str, Any] = {
 }
 """Class -> a small instance."""
 PLOTS = {
-    *("Comparison", "Explanation", "Breakdown", "Reliability", "Tuning", "Frontier", "LearningCurve", "DataCheck"),
-    *("Agreement", "Interleaving", "OffPolicyComparison", "OffPolicyComparisons", "Examination", "Bias", "BiasCheck"),
+    *(
+        "Comparison",
+        "History",
+        "Explanation",
+        "Breakdown",
+        "Reliability",
+        "Tuning",
+        "Frontier",
+        "LearningCurve",
+        "DataCheck",
+    ),
+    *(
+        "Agreement",
+        "Preferences",
+        "Interleaving",
+        "OffPolicyComparison",
+        "OffPolicyComparisons",
+        "Examination",
+        "Bias",
+        "BiasCheck",
+    ),
 }
 ONE_LINE = {"Bias", "BiasCheck", "Estimates"}
 """Results whose ``repr`` is a line, as others hold them; printed, or in notebooks, they are tables."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _LETTERS = "abcdefghijklmnoprstuvwxyz"  # Unicode has no common superscript q
-_RAISED = str.maketrans(_LETTERS + "0123456789,", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹˒")
+_RAISED = str.maketrans(_LETTERS + "0123456789,?", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹˒ˀ")
 _LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {
@@ -170,6 +170,13 @@ def as_csv(frame: "pl.DataFrame", *, separator: str = ",") -> str:
     texts = (selectors.string() | selectors.categorical() | selectors.enum()).cast(pl.String)
     written = frame.with_columns(safe(texts).name.keep()).rename(dict(zip(frame.columns, names, strict=True)))
     return written.write_csv(separator=separator)
+
+
+def from_csv(frame: "pl.DataFrame") -> "pl.DataFrame":
+    """Return a table that was read from CSV with its text as it was before :func:`as_csv`."""
+    import polars as pl
+
+    return frame.with_columns(pl.col(pl.String).str.replace(r"^'([=+\-@\t\r])", "$1"))
 
 
 def width(text: str) -> int:

@@ -119,7 +119,7 @@ def document_rewards(values: ArrayLike, query_offsets: Offsets, ids: Ids | None 
 
 def document_weights(values: ArrayLike, query_offsets: Offsets, ids: Ids | None = None) -> Array:
     """Check weights of documents: not negative."""
-    hint = "give every document a weight of 0 or more; for one number per query use weights="
+    hint = "give every document a weight of 0 or more; for one number per query `pass weights=…`"
     array = document_values("document weights", values, query_offsets, ids, least=0.0, hint=hint)
     what, hint = f"document weights must be at most {LARGEST_WEIGHT:g}", "divide them all by their mean"
     _reject(array > LARGEST_WEIGHT, what, array, query_offsets, ids, hint)

@@ -12,7 +12,7 @@ from rankwise._version import __version__
 from rankwise.base import caches, hooks
 from rankwise.cli import console, data
 from rankwise.cli.command import BEGIN, DATA, EVALUATE, PANELS, TRAIN, Group, register
-from rankwise.cli.evaluate import evaluate, explain
+from rankwise.cli.evaluate import evaluate, explain, history
 from rankwise.cli.options import Only
 from rankwise.cli.running import Running
 from rankwise.cli.train import export, train
@@ -152,7 +152,7 @@ register(
     export.export, export.objectives,
 )  # fmt: skip
 register(app, BEGIN, versions)
-register(app, EVALUATE, evaluate.evaluate, evaluate.compare, explain.explain)
+register(app, EVALUATE, evaluate.evaluate, evaluate.compare, history.history, explain.explain)
 for _wing in hooks.places("commands"):
     hooks.find("commands", _wing)(app)
 app.add_typer(data.app, name="data", rich_help_panel=DATA)

@@ -69,3 +69,9 @@ Policy = Annotated[
     Option(metavar="NAME"),
 ]
 Samples = Annotated[int | None, AtLeast(2), "With --policy: rankings that are drawn per query.", Unset("256")]
+Segment = Annotated[
+    Sequence[str],
+    "Also by segment of the queries: a column that documents of a query share, traffic (head, torso and tail by "
+    "weight), several between commas, or a table with the column query and one for each kind.",
+    Option(metavar="LIST"),
+]

@@ -16,6 +16,7 @@ from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import RUNNING, But, Of, Only, of
 from rankwise.cli.running import Running, Seed
+from rankwise.cli.segments import segment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +83,7 @@ def check_(
     valid: arguments.Valid = None,
     test: Annotated[str | None, "Test data; of a set, its own part.", Option(metavar="DATA")] = None,
     curve: Annotated[bool, "Also train on parts of the queries, and forecast what twice as many are worth."] = False,
+    segment: arguments.Segment = (),
     strict: Annotated[bool, "End with exit code 3 on warnings, too."] = False,
     plot: arguments.Plot = None,
     reading: Annotated[Reading, But("part")],
@@ -100,7 +102,8 @@ def check_(
     train, held_out = reading.parts(source, valid)
     test = source if test is None and is_set(source) else test
     part = {"part": "test"} if test is not None and is_set(test) else {"fold": None}
-    page = rw.examine(train, held_out, None if test is None else replace(reading, **part).data(test), curve=curve)
+    tested = None if test is None else replace(reading, **part).data(test)
+    page = rw.examine(train, held_out, tested, curve=curve, segment=segment_of(segment))
     failed = page.failed(strict=strict)
     running.say({"failed": failed, "findings": page.to_frame().to_dicts()}, page, plot=plot)
     if failed:

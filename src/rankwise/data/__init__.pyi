@@ -4,6 +4,7 @@ from rankwise.data.io.tables.parquet import write_parquet as write_parquet
 from rankwise.data.perturb import add_negatives as add_negatives
 from rankwise.data.perturb import binarize as binarize
 from rankwise.data.perturb import flip_labels as flip_labels
+from rankwise.data.segments import traffic_segments as traffic_segments
 from rankwise.data.splits import trials as trials
 from rankwise.data.subsample import thin as thin
 from rankwise.data.synthetic.lists import synthetic_ideal as synthetic_ideal

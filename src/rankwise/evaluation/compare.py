@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -16,8 +18,10 @@ from rankwise.evaluation.systems import Evaluated, Run
 from rankwise.statistics import significance
 from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
 from rankwise.statistics.titles import bounds_of
+from rankwise.statistics.verdict import verdict
 
 if TYPE_CHECKING:
+    from rankwise.data.segments import Segment
     from rankwise.metrics import MetricLike
     from rankwise.wings.judging.result import JudgedEvaluation
 
@@ -27,6 +31,7 @@ def compare(
     systems: Mapping[str, System], data: Evaluated | None = None,
     metrics: "MetricLike | Iterable[MetricLike] | None" = None, *, baseline: str | None = None, level: float = 0.95,
     correction: str = "holm", test: str | None = None, split: Sequence[float] | None = None, seed: int = 0,
+    segment: "Segment | None" = None,
 ) -> Comparison: ...  # fmt: skip
 @overload
 def compare(
@@ -48,6 +53,7 @@ def compare(
     test: str | None = None,
     split: Sequence[float] | None = None,
     seed: int = 0,
+    segment: "Segment | None" = None,
 ) -> "Comparison | JudgedEvaluation":
     """Compare systems by paired tests.
 
@@ -59,6 +65,10 @@ def compare(
     ``test`` decides significance: ``"fisher"`` (the default), ``"t"``, ``"wilcoxon"`` or ``"corrected_t"`` (the
     default for trials with ``split``). ``correction`` is ``"holm"``, over all pairs of a metric, or ``"none"``. With
     ``baseline`` only pairs with that system are tested.
+
+    ``segment``, as in :func:`evaluate`, also tests each segment of the queries, and says which gain and which lose:
+    ``.segments`` of the result, with Holm's correction over segments and pairs. Of evaluations it is a kind of segments
+    that they were made with. :meth:`Comparison.gate` tests whether a system is not worse by more than a margin.
 
     With a ``judge``, as in :func:`evaluate`, differences are estimated from human labels of some queries; with
     ``sampled``, the name of a column of probabilities, from the documents that :func:`rankwise.judging.plan` drew.
@@ -88,8 +98,9 @@ def compare(
     else:
         chosen = [(b, a) for a, b in itertools.combinations(names, 2)]
     if judge is not None or sampled is not None:
-        if judge is None or data is None or test is not None or split is not None:
-            what, hint = "estimates with a judge need its grades and data", "`pass judge=…`; leave test and split out"
+        if judge is None or data is None or test is not None or split is not None or segment is not None:
+            hint = "`pass judge=…`; leave test, split and segment out"
+            what = "estimates with a judge need its grades and data"
             raise check.error(what, hint=hint)
         settings: Keywords = {"pairs": chosen, "sampled": sampled, "correction": correction, "level": level}
         evaluate_judged: Callable[..., JudgedEvaluation] = hooks.find("evaluation", "judge")
@@ -100,19 +111,29 @@ def compare(
     if test == "corrected_t" and overlap is None:
         hint = "compare lists with one entry per trial and pass split=(train, …, test)"
         raise check.error("the corrected t-test needs trials and the proportions of their split", hint=hint)
-    stream = Stream(seed, query_ids=paired.ids).child("flips")
+    whole = Stream(seed, query_ids=paired.ids)
+    stream, alpha = whole.child("flips"), significance.alpha(level)
+    holes = None
+    if paired.judged:
+        from rankwise.statistics.hole_verdicts import Holes
+
+        holes = Holes(paired, metrics, whole.child("holes"))
+        paired = replace(paired, filled=holes.values)
     pairs: list[Pair] = []
     for metric, rows in paired.values.items():
         values = dict(zip(names, rows, strict=True))
-        tested = []
+        tested, run = [], partial(_test, metric, paired=paired, stream=stream, level=level, overlap=overlap)
         for system, against in chosen:
-            results = _test(metric, values[system] - values[against], paired, stream, level, overlap)
+            results = run(values[system] - values[against])
             tested.append({"metric": metric, "system": system, "against": against, **results})
         deciding = np.array([one[f"p_{test}"] for one in tested])
-        adjusted = significance.holm(deciding) if correction == "holm" else deciding
-        for one, p in zip(tested, adjusted.tolist(), strict=True):
-            pairs.append(Pair(**one, p_adjusted=p, significant=p < significance.alpha(level)))
-    return Comparison(
+        correct = significance.holm if correction == "holm" else np.asarray
+        for one, p in zip(tested, correct(deciding).tolist(), strict=True):
+            one |= {"p_adjusted": p, "verdict": verdict(one["difference"], p, alpha)}
+        if holes is not None:
+            tested = holes.read(metric, run, f"p_{test}", correct, alpha, tested)
+        pairs += [Pair(**one, significant=one["verdict"] in ("better", "worse")) for one in tested]
+    comparison = Comparison(
         systems=names,
         paired=paired,
         pairs=tuple(pairs),
@@ -122,6 +143,12 @@ def compare(
         level=level,
         overlap=overlap,
     )
+    if segment is None:
+        return comparison
+    from rankwise.evaluation import segments
+
+    again: Keywords = {"baseline": baseline, "level": level, "correction": "none", "test": test, "seed": seed}
+    return segments.compared(comparison, segment, data, lambda few: compare(few, **again))
 
 
 def _test(

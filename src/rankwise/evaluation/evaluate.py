@@ -16,6 +16,7 @@ from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:
+    from rankwise.data.segments import Segment
     from rankwise.wings.judging.result import JudgedEvaluation
 
 
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *,
     policy: None = None, samples: None = None, exposure_cutoff: None = None, seed: int = 0, level: float = 0.95,
-    resamples: int = 2000,
+    resamples: int = 2000, segment: "Segment | None" = None,
 ) -> Evaluation: ...  # fmt: skip
 @overload
 def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *, policy: str,
     samples: int | None = None, exposure_cutoff: int | None = None, seed: int = 0, level: float = 0.95,
-    resamples: int = 2000,
+    resamples: int = 2000, segment: "Segment | None" = None,
 ) -> PolicyEvaluation: ...  # fmt: skip
 @overload
 def evaluate(
@@ -49,6 +50,7 @@ def evaluate(
     seed: int = 0,
     level: float = 0.95,
     resamples: int = 2000,
+    segment: "Segment | None" = None,
 ) -> "Evaluation | JudgedEvaluation":
     """Evaluate scores, or a model that predicts them, on every query.
 
@@ -72,6 +74,11 @@ def evaluate(
     ``data`` may also be a table with columns ``qid`` and ``label``; and a TREC run is evaluated by qrels, both as
     tables, dictionaries or files, which :func:`rw.trec.join <rankwise.evaluation.trec.join>` joins.
 
+    ``segment`` adds means and intervals by segment of the queries: the name of a feature that is the same for all
+    documents of a query, such as ``"device"``; a mapping from query ids to values, or an array with a value for each
+    query; ``"traffic"``, head, torso and tail by the weights of queries (:func:`rankwise.data.traffic_segments`); or a
+    list of several.
+
     With a ``judge`` human labels of some queries, drawn at random, suffice: its grades, of an LLM for example, are of
     all queries, and PPI++ corrects them by its errors on the labelled ones. It is qrels, or the name of a column of the
     table of qrels; for a data set, a grade per document. The result is a :class:`JudgedEvaluation`.
@@ -90,17 +97,22 @@ def evaluate(
     """
     find_metrics(metrics)  # a wrong name is an error before data are read
     if judge is not None:
-        if policy is not None:
-            raise check.error("a judge does not go with a policy", got=f"policy={policy!r}", hint="leave one out")
+        for name, value in {"policy": policy, "segment": segment}.items():
+            if value is not None:
+                raise check.error(f"a judge does not go with a {name}", got=f"{name}={value!r}", hint="leave one out")
         evaluate_judged: Callable[..., JudgedEvaluation] = hooks.find("evaluation", "judge")
         return evaluate_judged({"": scores_or_model}, data, metrics, judge, level=level)
     settings: Keywords = {"seed": seed, "level": level, "resamples": resamples}
     if policy is not None:
         scores, lists, chosen_metrics = score(scores_or_model, data, metrics)
+        if segment is not None:
+            from rankwise.evaluation import segments
+
+            settings["segments"] = segments.of_data(segment, lists)
         drawn = SAMPLES if samples is None else samples
         return evaluate_policy(scores, lists, chosen_metrics, policy, drawn, exposure_cutoff, settings)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"
             raise check.error(what, got=f"{name}={value!r}", hint="`set policy='plackett_luce'`")
-    return measure(scores_or_model, data, metrics, **settings)
+    return measure(scores_or_model, data, metrics, segment, **settings)

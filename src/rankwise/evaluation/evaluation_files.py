@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from rankwise import check, moved
-from rankwise.statistics.evaluation import Evaluation, JudgedShare
+from rankwise.statistics.evaluation import SEGMENT, Evaluation, JudgedShare
 from rankwise.statistics.result import write_frame
 
 FILE = "results.parquet"
@@ -90,8 +90,12 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
             {name: frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in names},
             np.array(ids.to_list(), np.str_) if ids.dtype == pl.String else ids.to_numpy(),
             None if (weights == 1.0).all() else weights,
-            **{**known, "judgements": _digests(frame), **about},
+            **{**known, "judgements": _digests(frame), "segments": _segments(frame), **about},
         )
+
+
+def _segments(frame: pl.DataFrame) -> dict[str, Any]:
+    return {name.removeprefix(SEGMENT): frame[name].to_numpy() for name in frame.columns if name.startswith(SEGMENT)}
 
 
 def _digests(frame: pl.DataFrame) -> dict[str, Any]:
@@ -113,7 +117,7 @@ def is_evaluation(path: str | Path) -> bool:
 
 def _metrics(schema: Any) -> list[str] | None:
     """The columns that hold metrics; None if this is another table."""
-    names = [name for name in schema if name not in _ABOUT and not name.startswith(_DIGEST)]
+    names = [name for name in schema if name not in _ABOUT and not name.startswith((_DIGEST, SEGMENT))]
     numbers = all(schema[name].is_float() or schema[name].is_integer() for name in names)
     return names if "query" in schema and names and numbers and not {"label", "score"} & set(names) else None
 

@@ -1,7 +1,7 @@
 """Metrics of one system on every query: what :func:`rankwise.evaluate` returns and :func:`rankwise.compare` pairs."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,9 @@ from rankwise.metrics.judged import Judged
 from rankwise.statistics.evaluation import Evaluation, JudgedShare, Ranked
 from rankwise.statistics.judgements import judgements_of
 
+if TYPE_CHECKING:
+    from rankwise.data.segments import Segment
+
 
 def score(
     system: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike]
@@ -29,10 +32,20 @@ def score(
     return scores_of(system, lists), lists, chosen_metrics
 
 
-def measure(system: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike], **settings: Any) -> Evaluation:
+def measure(
+    system: Scored,
+    data: Evaluated,
+    metrics: MetricLike | Iterable[MetricLike],
+    segment: "Segment | None" = None,
+    **settings: Any,
+) -> Evaluation:
     """Evaluate the one ranking of every query by the scores of a system; ``settings`` are those of its intervals."""
     scores, lists, chosen_metrics = score(system, data, metrics)
     values = check.scores(scores, lists.offsets, lists.query_ids)
+    if segment is not None:
+        from rankwise.evaluation import segments
+
+        settings["segments"] = segments.of_data(segment, lists)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     columns = {str(one): one.of(values, lists) for one in chosen_metrics}
     documents = (lists.labels, lists.offsets, lists.document_ids, lists.judged, lists.more_labels)

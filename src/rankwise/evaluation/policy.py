@@ -93,8 +93,8 @@ class PolicyEvaluation(Evaluation):
         return {**super().to_dict(), **facts, **({} if self.groups is None else self.groups.to_dict())}
 
     def tables(self, *, titles: Titles | None = None) -> list[Table]:
-        """Return the table of metrics, and of data with groups those of shares and disparity."""
-        return [self.table(titles=titles)] + ([] if self.groups is None else self.groups.tables())
+        """Return the table of metrics, that of segments, and of data with groups those of shares and disparity."""
+        return super().tables(titles=titles) + ([] if self.groups is None else self.groups.tables())
 
 
 def evaluate_policy(

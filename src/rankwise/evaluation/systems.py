@@ -14,10 +14,10 @@ from rankwise.base import hooks
 from rankwise.base.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.tables import Table
-from rankwise.models.schema import ModelInput, Schema, is_frame, lists_of
 
 if TYPE_CHECKING:
     from rankwise.models.model import Contributions
+    from rankwise.models.schema import ModelInput
 
 
 @runtime_checkable
@@ -32,11 +32,11 @@ class Predictor(Protocol):
 class FeatureModel(Predictor, Protocol):
     """A trained ranker of features."""
 
-    def predict(self, data: ModelInput, /) -> Array:
+    def predict(self, data: "ModelInput", /) -> Array:
         """Return one score per document."""
         ...
 
-    def contributions(self, data: ModelInput) -> "Contributions":
+    def contributions(self, data: "ModelInput") -> "Contributions":
         """Return what each feature adds to the score of every document."""
         ...
 
@@ -71,6 +71,7 @@ def on_data(system: Scored, data: Evaluated) -> tuple[Scored, RankingDataset]:
     if isinstance(data, RankingDataset):
         return system, data
     from rankwise.evaluation import trec  # brings polars, which takes long to load
+    from rankwise.models.schema import Schema, is_frame, lists_of
 
     if trec.is_qrels(data):
         return trec.join(cast("Run", system), data)
@@ -138,6 +139,8 @@ def _input(estimator: object, data: RankingDataset) -> Any:
     count, names = getattr(estimator, "n_features_in_", None), getattr(estimator, "feature_names_in_", None)
     if count is None and names is None:
         return data.features
+    from rankwise.models.schema import Schema
+
     column_names = None if names is None else tuple(map(str, names))
     schema = Schema(data.n_features if count is None else int(count), column_names)
     matrix = schema.align(data.with_(categorical=(), categories={})).features

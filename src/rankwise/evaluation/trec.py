@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.base import tables, threads
+from rankwise.base import hooks, tables, threads
 from rankwise.base.arrays import Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats as files
@@ -30,6 +30,7 @@ _STRATA, _PRELS = "query 0 document stratum grade", "query document grade method
 _ASPECTS = "query aspect document grade"
 _NAMED = ("query", "document", "score", "tag", "grade", "stratum", "probability", "aspect")
 _OF_QRELS = ("stratum", "probability", "aspect")
+_GRADED = ("query", "document", "grade")
 _KEYS = ("query", "aspect", "document")
 _SHOWN = 80
 _NEVER_IN_TEXT = (*range(1, 9), *range(14, 32))
@@ -57,7 +58,14 @@ def read_qrels(path: str | Path, *, errors: str = "raise", aspects: bool = False
     words are those of NIST's sample_eval, ``query 0 document stratum grade``, or prels of the Million Query tracks,
     ``query document grade method probability``: they have a column stratum, or probability (of being drawn). With
     ``aspects`` the second word is a subtopic, as in the diversity tasks of the Web tracks, and a column of that name.
+    A .csv file has columns of these names; of a file of judgements, those that stand count.
     """
+    if files.ending(Path(path)) == ".csv":
+        table: pl.DataFrame = hooks.find("qrels", "csv")(path)
+        if not {*_GRADED} <= set(table.columns):
+            got = f"columns {', '.join(table.columns)}"
+            raise check.error(f"qrels in .csv need columns {', '.join(_GRADED)}", got=got, where=str(path))
+        return table.drop_nulls("grade")
     content = files.read_bytes(path)
     words = content.lstrip().split(b"\n", 1)[0].split()
     form = _ASPECTS if aspects else _QRELS if len(words) != 5 else _STRATA if words[1] in (b"0", b"Q0") else _PRELS

@@ -1,10 +1,14 @@
+from rankwise.evaluation.similarity import similarity as similarity
 from rankwise.metrics.base import Metric as Metric
 from rankwise.metrics.base import RankMetric as RankMetric
 from rankwise.metrics.conventions import conventions as conventions
+from rankwise.metrics.correlation import Kendall as Kendall
+from rankwise.metrics.correlation import Spearman as Spearman
 from rankwise.metrics.dcg import DCG as DCG
 from rankwise.metrics.dcg import NDCG as NDCG
 from rankwise.metrics.dcg import NRBP as NRBP
 from rankwise.metrics.dcg import RBP as RBP
+from rankwise.metrics.dcg import MeanNDCG as MeanNDCG
 from rankwise.metrics.dcg import Reward as Reward
 from rankwise.metrics.diversity import APIA as APIA
 from rankwise.metrics.diversity import ERRIA as ERRIA
@@ -28,6 +32,12 @@ from rankwise.metrics.precision import Hit as Hit
 from rankwise.metrics.precision import Precision as Precision
 from rankwise.metrics.precision import Recall as Recall
 from rankwise.metrics.precision import RPrecision as RPrecision
+from rankwise.metrics.rank_similarity import RBO as RBO
+from rankwise.metrics.rank_similarity import Overlap as Overlap
+from rankwise.metrics.rank_similarity import Similarity as Similarity
+from rankwise.metrics.rank_similarity import Tau as Tau
+from rankwise.metrics.rank_similarity import TauAP as TauAP
+from rankwise.metrics.rank_similarity import similarity_measure as similarity_measure
 from rankwise.metrics.sampled import InfAP as InfAP
 from rankwise.metrics.sampled import InfNDCG as InfNDCG
 from rankwise.metrics.sampled import XInfAP as XInfAP

@@ -172,6 +172,8 @@ class RankMetric(Metric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     of_every_query: ClassVar[bool] = False
     """Whether it is defined for queries without relevant documents too; ``empty`` cannot be set then."""
+    fixed: ClassVar[tuple[str, ...]] = ()
+    """Options that its definition leaves no choice of: they cannot be set."""
 
     cutoff: Annotated[int | None, AtLeast(1)] = None
     """The last rank that counts; None for all ranks."""
@@ -181,6 +183,8 @@ class RankMetric(Metric):
     """Value of a query without relevant documents: "skip" (NaN, left out of means), 0 or 1."""
     label: str | None = None
     """Name of the labels in ``more_labels`` of a data set that it reads; None for ``labels``."""
+    judged_only: Annotated[bool, "Rank judged documents alone."] = False
+    """Whether documents that were never judged are taken out of the ranking, by the column ``judged``."""
 
     def __post_init__(self) -> None:
         check_declared(self)
@@ -191,6 +195,10 @@ class RankMetric(Metric):
         if self.of_every_query and self.empty != "skip":
             what = f"{self.name} is defined for every query, with relevant documents or without"
             raise check.error(what, got=f"empty={self.empty!r}", hint="leave empty out")
+        for one in fields(self):
+            if one.name in self.fixed and (value := getattr(self, one.name)) != one.default:
+                got = f"@{value}" if one.name == "cutoff" else f"{one.name}={value}"
+                raise check.error(f"{self.name} has no {one.name}", got=got, hint="leave it out")
         if self.label is not None:
             table.check_name("more_labels", self.label)
             if "labels" not in self.reads:
@@ -199,11 +207,18 @@ class RankMetric(Metric):
             named = tuple(f"more_labels.{self.label}" if name == "labels" else name for name in self.reads)
             object.__setattr__(self, "reads", named)
             object.__setattr__(self, "accepts", ())
+        if self.judged_only:
+            if self.label is not None or not {"labels", "more_labels"} & {*self.reads}:
+                what, hint = f"nobody says who judged what {self.name} reads", "leave judged_only out"
+                raise check.error(what, got=", ".join(self.reads), hint=hint)
+            object.__setattr__(self, "accepts", tuple(dict.fromkeys((*self.accepts, "judged"))))
 
     def values(self, scores: Array, labels: Array, offsets: Offsets, *args: Any, **columns: Any) -> Array:
         """Return one number per query, computed by the kernel."""
         if self.label is not None:
             labels = columns.pop("more_labels")[self.label]
+        if self.judged_only:
+            scores = self._of_judged(scores, columns)
         out = np.empty(offsets.size - 1)
         cutoff = NO_CUTOFF if self.cutoff is None else self.cutoff
         empty = 0.0 if self.of_every_query else np.nan if self.empty == "skip" else float(self.empty)
@@ -215,6 +230,11 @@ class RankMetric(Metric):
         if np.isposinf(out).any():
             raise self._label_error(labels, offsets)
         return out
+
+    def _of_judged(self, scores: Array, columns: Keywords) -> Array:
+        """Return scores that retrieve no document without a judgement; the column stays for kernels that read it."""
+        judged = columns.get("judged") if "judged" in type(self).accepts else columns.pop("judged", None)
+        return scores if judged is None else np.where(judged == 1, scores, -np.inf)
 
     def __matmul__(self, cutoff: int) -> Self:
         """``metric @ 10`` is the metric with a cutoff of 10."""

@@ -39,6 +39,11 @@ _CONVENTIONS: dict[str, dict[str, Keywords]] = {
         "rr": {"empty": 0},
     },
     "sklearn": {_EVERY: {"gain": "linear", "ties": "average", "empty": 0}},
+    # Its evaluation tool, Eval-Score-4.0.pl: AP and precision@k differ in nothing else.
+    "letor": {
+        _EVERY: {"gain": "exponential", "discount": "jarvelin", "ties": "row", "empty": 0},
+        "ndcg": {"short": "zero"},
+    },
     # Ties go by document id, descending: judge puts tied rows in that order.
     TREC_EVAL: {_EVERY: {"gain": "linear", "ties": "row", "empty": 0}},
 }
@@ -80,14 +85,16 @@ _DCG = {"log2": "linear", "exp-log2": "exponential"}
 def conventions(library: str) -> Keywords:
     """Return the options with which ``ndcg`` computes what ``library`` does by default.
 
-    ``library`` is lightgbm, xgboost, catboost, sklearn or trec_eval, or rankwise, which changes nothing. For other
-    metrics ``rw.metric("ap@10", conventions=library)`` sets those of the options that the metric has. trec_eval orders
-    documents with equal scores by their id, descending; metrics see no ids, so the rows must be in that order, as
-    :func:`rankwise.trec.join` puts them.
+    ``library`` is lightgbm, xgboost, catboost, sklearn, letor or trec_eval, or rankwise, which changes nothing. For
+    other metrics ``rw.metric("ap@10", conventions=library)`` sets those of the options that the metric has. letor is
+    LETOR's evaluation tool. trec_eval orders documents with equal scores by their id, descending; metrics see no ids,
+    so the rows must be in that order, as :func:`rankwise.trec.join` puts them.
 
     >>> from rankwise.metrics import metric
     >>> metric("ndcg@10", **conventions("catboost"))
     ndcg(gain=linear, ties=worst, empty=1)@10
+    >>> metric("ndcg@10", conventions="letor"), metric("mean_ndcg", conventions="letor")
+    (ndcg(discount=jarvelin, short=zero, ties=row, empty=0)@10, mean_ndcg(discount=jarvelin, ties=row, empty=0))
     """
     return options_of(library, NDCG)
 
@@ -101,7 +108,7 @@ def options_of(library: str, kind: type[RankMetric]) -> Keywords:
     """
     convention = _CONVENTIONS[check.choice("library", library, _CONVENTIONS)]
     options = convention.get(_EVERY, {}) | convention.get(kind.name, {})
-    available = {field.name for field in fields(kind)} - ({"empty"} if kind.of_every_query else set())
+    available = {field.name for field in fields(kind)} - {*kind.fixed, *(["empty"] if kind.of_every_query else [])}
     return {name: value for name, value in options.items() if name in available}
 
 

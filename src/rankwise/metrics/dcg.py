@@ -1,4 +1,4 @@
-"""DCG, of rewards too, NDCG and rank-biased precision, and the kernels of metrics that are a weighted sum over ranks.
+"""DCG, of rewards too, NDCG, rank-biased precision, and the kernels of metrics that are a weighted sum over ranks.
 
 Σ_r w_r·g(document at rank r) is linear in the order, so its mean over all orders of a tie group is exact and cheap:
 each tied document gets the mean weight of the group's ranks, ranks beyond the cutoff weighing 0.
@@ -10,10 +10,20 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from rankwise.base.compiling import kernel
-from rankwise.check.parameters import Within
+from rankwise.check.parameters import OneOf, Within
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
-from rankwise.metrics.gains import Gain, checked_gain, discounts, gain_rule, ideal_sum, relevance_rule
+from rankwise.metrics.gains import (
+    DISCOUNTS,
+    Gain,
+    checked_gain,
+    discounts,
+    discounts_of,
+    gain_rule,
+    ideal_sum,
+    relevance_rule,
+)
 from rankwise.metrics.kernel_query import buffers_for, open_query, rank, sum_over_ranks
+from rankwise.metrics.sorting import group_end, sort_down
 
 PLAIN, BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT = 0, 1, 2, 3, 4
 
@@ -31,13 +41,15 @@ class DCG(RankMetric):
     divide: ClassVar[int] = PLAIN
     gain: Gain = "exponential"
     """2^y − 1 ("exponential"), y ("linear"), or a table of gains by label."""
+    discount: Annotated[str, OneOf(DISCOUNTS, "discount")] = "log2"
+    """1/log2(1 + r) ("log2"), or 1 at ranks 1 and 2 and then 1/log2(r) ("jarvelin", as first defined)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "gain", checked_gain(self.gain))
 
     def _kernel(self, longest: int) -> KernelCall:
-        return weighted_sum, gain_rule(self.gain), discounts(longest), self.divide
+        return weighted_sum, gain_rule(self.gain), discounts_of(self.discount, longest), self.divide
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -53,6 +65,27 @@ class NDCG(DCG):
     name: ClassVar[str] = "ndcg"
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     divide: ClassVar[int] = BY_IDEAL
+    short: Annotated[str, OneOf(("whole", "zero"), "value of lists shorter than the cutoff (short)")] = "whole"
+    """A list shorter than the cutoff: NDCG of the "whole" list, or "zero", as in LETOR's evaluation tool."""
+
+    def _kernel(self, longest: int) -> KernelCall:
+        plain, *arguments = super()._kernel(longest)
+        return _of_long_lists if self.short == "zero" and self.cutoff is not None else plain, *arguments
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MeanNDCG(DCG):
+    """The mean of NDCG@k over every k up to the length of the list, or up to the cutoff (LETOR's MeanNDCG).
+
+    >>> MeanNDCG()([3.0, 2.0, 1.0], [1, 0, 1], [0, 3]).round(4)  # (1 + 1/1.6309 + 1.5/1.6309) / 3
+    array([0.8443])
+    """
+
+    name: ClassVar[str] = "mean_ndcg"
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def _kernel(self, longest: int) -> KernelCall:
+        return _mean_over_cutoffs, gain_rule(self.gain), discounts_of(self.discount, longest)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -137,6 +170,40 @@ def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weigh
         elif divide == BY_RETRIEVED:
             total /= max(min(count, cutoff), 1)
         out[q] = total
+
+
+@kernel
+def _of_long_lists(first, last, offsets, scores, labels, cutoff, ties, rule, weights, divide, empty, out):  # type: ignore[no-untyped-def]
+    """Do as :func:`weighted_sum`, but lists shorter than the cutoff have the value 0."""
+    weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weights, divide, empty, out)
+    for q in range(first, last):
+        if offsets[q + 1] - offsets[q] < cutoff and out[q] < np.inf:  # neither skipped nor invalid
+            out[q] = 0.0
+
+
+@kernel
+def _mean_over_cutoffs(first, last, offsets, scores, labels, cutoff, ties, rule, weights, empty, out):  # type: ignore[no-untyped-def]
+    """Average DCG over ideal DCG, both up to rank k, for k from 1 to the cutoff or the length of the list."""
+    buffers = buffers_for(first, last, offsets, rule)
+    for q in range(first, last):
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        ideal = query.gains.copy()
+        sort_down(ideal, np.empty(ideal.size, np.int64), 0, ideal.size)
+        if not query.valid or ideal[0] <= 0.0:
+            out[q] = empty if query.valid else np.inf
+            continue
+        count, depth = rank(query, cutoff, ties), min(cutoff, ideal.size)
+        total, dcg, best, gain, stop = 0.0, 0.0, 0.0, 0.0, 0
+        for place in range(depth):
+            if place == stop and place < count:  # a document of a tie group has the mean gain of the group
+                stop = group_end(query.scores, query.ranked, place, count, ties)
+                gain = 0.0
+                for other in range(place, stop):
+                    gain += query.gains[query.ranked[other]] / (stop - place)
+            dcg += weights[place] * gain if place < count else 0.0
+            best += weights[place] * ideal[place]
+            total += min(dcg / best, 1.0)
+        out[q] = total / depth
 
 
 @kernel

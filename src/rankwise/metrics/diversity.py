@@ -9,7 +9,7 @@ rank gets the document that adds most, and of equal ones that with the last id, 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -70,15 +70,16 @@ class AspectMetric(BinaryMetric):
         offsets: Offsets,
         more_labels: Mapping[str, Array],
         document_ids: Ids | None = None,
+        **columns: Any,
     ) -> Array:
         """Return one number per query, of labels by name."""
         if self.aspects is None:
             self._warn_of_goals(tuple(more_labels))
-        columns = [*more_labels.values()]
+        of_aspects = [*more_labels.values()]
         single = replace(self, empty="skip")  # NaN of an aspect for which the query has nothing relevant
-        values = np.stack([RankMetric.values(single, scores, column, offsets) for column in columns])
+        values = np.stack([RankMetric.values(single, scores, column, offsets, **columns) for column in of_aspects])
         n_aspects = (~np.isnan(values)).sum(axis=0)
-        divisors = np.where(n_aspects > 0, self._divisors(n_aspects, columns, offsets, document_ids), 1.0)
+        divisors = np.where(n_aspects > 0, self._divisors(n_aspects, of_aspects, offsets, document_ids), 1.0)
         empty = np.nan if self.empty == "skip" else float(self.empty)
         return np.where(n_aspects > 0, np.nansum(values, axis=0) / divisors, empty)
 

@@ -17,6 +17,7 @@ from rankwise.metrics.sorting import sort_down
 Gain = str | tuple[float, ...]
 
 EXPONENTIAL, LINEAR, BINARY, NONE = 0, 1, 2, 3
+DISCOUNTS = ("log2", "jarvelin")
 NO_CUTOFF = 2**40
 
 GRADES = 16
@@ -39,6 +40,15 @@ def discounts(n: int) -> Array:
             table.flags.writeable = False
             _discounts = table
         return _discounts[:n]
+
+
+def discounts_of(rule: str, n: int) -> Array:
+    """Return the discounts of ranks 1 to n by a rule of :data:`DISCOUNTS`: 1/log2(1 + r), or 1 and then 1/log2(r).
+
+    >>> discounts_of("jarvelin", 4).round(4)
+    array([1.    , 1.    , 0.6309, 0.5   ])
+    """
+    return discounts(n) if rule == "log2" else np.concatenate([[1.0], discounts(n)])[:n]
 
 
 class Rule(NamedTuple):

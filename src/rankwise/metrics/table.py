@@ -11,7 +11,8 @@ from rankwise.base.arrays import Keywords
 from rankwise.language import grammar, registry
 from rankwise.metrics.base import FunctionMetric, Metric, MetricFunction, RankMetric, checked_name
 from rankwise.metrics.conventions import OWN, TREC_EVAL, normalized_name, options_of, peers, require_cutoff
-from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP, Reward
+from rankwise.metrics.correlation import Kendall, Spearman
+from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP, MeanNDCG, Reward
 from rankwise.metrics.diversity import DIVERSITY
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
@@ -26,8 +27,26 @@ MetricLike = str | Metric | MetricFunction
 offsets that returns one number per query."""
 
 _ALL: tuple[type[RankMetric], ...] = (
-    *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, XInfAP, InfNDCG, Judged),
-    *(NumQ, NumRet, NumRel, NumRelRet, Reward),
+    *(
+        NDCG,
+        MeanNDCG,
+        DCG,
+        AP,
+        RR,
+        RBP,
+        NRBP,
+        ERR,
+        Precision,
+        Recall,
+        Hit,
+        RPrecision,
+        Bpref,
+        InfAP,
+        XInfAP,
+        InfNDCG,
+        Judged,
+    ),
+    *(NumQ, NumRet, NumRel, NumRelRet, Reward, Kendall, Spearman),
     *DIVERSITY.values(),
 )
 METRICS: dict[str, type[RankMetric]] = {kind.name: kind for kind in _ALL}

@@ -85,7 +85,7 @@ class DeviceMetric:
     @classmethod
     def of(cls, metric: Metric, data: RankingDataset, device: torch.device) -> "DeviceMetric | None":
         """Prepare a metric for these data; None for metrics and treatments of ties that have no device kernel."""
-        if not isinstance(metric, RankMetric) or TIES[metric.ties] not in (AVERAGE, ROW):
+        if not isinstance(metric, RankMetric) or TIES[metric.ties] not in (AVERAGE, ROW) or metric.judged_only:
             return None
         labels, offsets = data.labels_of(metric.label), data.offsets
         call: tuple[Any, ...] = metric._kernel(longest(offsets))

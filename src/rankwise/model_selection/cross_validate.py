@@ -17,6 +17,8 @@ from rankwise.base.progress import Update, bar
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.segments import Labels, Segment
+from rankwise.evaluation import segments
 from rankwise.language import user_code
 from rankwise.language.workspace import Workspace
 from rankwise.metrics import MetricLike, metrics_for
@@ -120,6 +122,7 @@ def cross_validate(
     progress: Annotated[bool | None, "Whether to show progress.", Option(group="Running")] = None,
     level: float = 0.95,
     resamples: int = 2000,
+    segment: Segment | None = None,
 ) -> CrossValidation:
     """Train a ranker on every fold but one, test it on that one, and pool the values of all queries.
 
@@ -134,6 +137,8 @@ def cross_validate(
 
     ``checkpoint`` is a folder that keeps the model of every finished fold; ``resume=True`` takes them from there after
     an interruption. A ranker with a ``checkpoint`` of its own keeps one for each fold below it.
+
+    ``segment`` adds means by segment of the queries, as in :func:`evaluate`.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
@@ -155,6 +160,7 @@ def cross_validate(
     texts = {"what": "cross-validation", "same": "ranker, data and folds"}
     parts = (fold.parts() for fold in plan)
     finished = finished_models(checkpoint, ranker, parts, **texts, resume=resume)
+    known = None if data is None else segments.of_data(segment, data)  # a wrong name is an error before any training
     tested = []
     with bar(progress, len(plan), f"fold 1 of {len(plan)}") as update:
         trainings = Trainings("fold", len(plan), update, finished, resume)
@@ -164,7 +170,10 @@ def cross_validate(
             scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
             values = {str(metric): metric.of(scores, test) for metric in measured}
             about = cast("Ids", test.query_ids), test.weights, fold.queries, judgements_of(test, measured)()
-            tested.append(_Tested(model, scores, values, *about))
+            kinds = {name: labels[fold.queries] for name, labels in (known or {}).items()}
+            tested.append(
+                _Tested(model, scores, values, *about, segments.of_data(segment, test) if known is None else kinds)
+            )
     return _pooled(data, tested, seed=seed, level=level, resamples=resamples)
 
 
@@ -188,6 +197,7 @@ class _Tested(NamedTuple):
     weights: Array | None
     queries: NDArray[np.int64] | None
     digests: Digests
+    segments: Labels
 
 
 def _pooled(data: RankingDataset | None, tested: list[_Tested], **settings: Any) -> CrossValidation:
@@ -209,6 +219,7 @@ def _pooled(data: RankingDataset | None, tested: list[_Tested], **settings: Any)
         fold=fold[order],
         scores=scores,
         models=tuple(one.model for one in tested),
+        segments={name: np.concatenate([one.segments[name] for one in tested])[order] for name in tested[0].segments},
         judgements={name: np.concatenate([one.digests[name] for one in tested])[order] for name in tested[0].digests},
         **settings,
     )

@@ -1,9 +1,10 @@
 """The frontier of several goals: how much of one costs how much of another, by bags with different weights."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations, groupby, product
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -17,6 +18,8 @@ from rankwise.base.progress import bar
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.segments import Segment
+from rankwise.evaluation import segments
 from rankwise.model_selection.cross_validate import Trainings, checked_ranker, finished_models
 from rankwise.objectives.base import Objective, Sum
 from rankwise.objectives.table import ObjectiveLike, objective
@@ -29,7 +32,7 @@ from rankwise.rankers.training.constraints import reject
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas, light_grid
 from rankwise.statistics.figures.labels import label_points
-from rankwise.statistics.result import Result
+from rankwise.statistics.result import Result, plain
 
 if TYPE_CHECKING:
     import polars as pl
@@ -121,6 +124,20 @@ class Frontier(Result):
         notes = (f"{self.sentence} above ({above}), over {tables.count(scored, 'query', 'queries')}.",)
         return tables.Table(header=header, rows=tuple(rows), align="l" + "rl" * len(self.goals) + "l", notes=notes)
 
+    def segment_table(self) -> tables.Table:
+        """Return one row per segment and point: the mean of each goal's metric with its interval."""
+        interval = f"{100 * self.evaluation.level:g}% interval"
+        rows = []
+        for (segment, value), of_both in groupby(self.evaluation.by_segment, attrgetter("segment", "value")):
+            means = [*of_both]
+            for number, weights in enumerate(self.weights):
+                goals = means[number * len(self.goals) : (number + 1) * len(self.goals)]
+                cells = [(tables.number(one.mean), tables.interval(one.low, one.high)) for one in goals]
+                row = segment, value, f"{goals[0].queries:,}", shares(weights)
+                rows.append((*row, *(text for pair in cells for text in pair)))
+        header = ("segment", "", "queries", "weights", *(text for name in self.goals for text in (name, interval)))
+        return tables.Table(header=header, rows=tuple(rows), align="llrl" + "rl" * len(self.goals), notes=())
+
     @property
     def sentence(self) -> str:
         """The size of the frontier."""
@@ -143,7 +160,12 @@ class Frontier(Result):
             rows.append(row | {"dominated": bool(self.dominated[number]), "knee": number == self.knee})
         volume, objectives = self.hypervolume(), {name: repr(one) for name, one in self.goals.items()}
         size = {"value": volume.value, "low": volume.low, "high": volume.high, "reference": self.reference.tolist()}
-        return {"objectives": objectives, "hypervolume": size, "points": rows}
+        kinds = plain([asdict(one) for one in self.evaluation.by_segment])
+        return {"objectives": objectives, "hypervolume": size, "points": rows} | ({"segments": kinds} if kinds else {})
+
+    def tables(self) -> list[tables.Table]:
+        """Return the table of points, and that of segments where there are any."""
+        return [self.table(), *([self.segment_table()] if self.evaluation.segments else [])]
 
     def figure(self) -> "Figure":
         """Draw every two goals against each other with intervals.
@@ -195,6 +217,7 @@ def frontier(
     progress: Annotated[bool | None, "Whether to show progress.", Option(group="Running")] = None,
     level: float = 0.95,
     resamples: int = 2000,
+    segment: Segment | None = None,
 ) -> Frontier:
     """Train a bag for each of several weights of two or three goals, and measure what each reaches.
 
@@ -209,7 +232,7 @@ def frontier(
     goals, ends included; three goals have points · (points + 1) / 2.
 
     ``checkpoint`` is a folder that keeps every trained point; ``resume=True`` takes them from there after an
-    interruption.
+    interruption. ``segment`` adds the means of each point by segment of the queries, as in :func:`evaluate`.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=90, n_docs=10, goals={"purchase": 90}, seed=1)
@@ -229,6 +252,7 @@ def frontier(
     measured = [metrics.metric(name) for name in goals]
     for metric in measured:  # a label that is not there is an error before any training
         metric.of(np.zeros(data.n_docs), data)
+    kinds = segments.of_data(segment, data)
     for goal in goals.values():
         fit_arguments.document_columns(train, goal, debias=False)
     texts = {"what": "frontier", "same": "ranker, objectives, points and data"}
@@ -245,7 +269,7 @@ def frontier(
             columns |= {f"{metric}, point {number}": metric.of(checked, data) for metric in measured}
             models.append(model)
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
-    evaluation = Evaluation(columns, ids, data.weights, level=level, resamples=resamples)
+    evaluation = Evaluation(columns, ids, data.weights, level=level, resamples=resamples, segments=kinds)
     return Frontier(goals, tuple(plan), tuple(models), evaluation)
 
 

@@ -1,6 +1,6 @@
 """A model with curves from its scores to probabilities."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Never, Self
 
 import numpy as np
@@ -94,9 +94,10 @@ class Segments:
         """Return the name of each document's segment."""
         if self.column is None:
             return np.full(features.shape[0], ALL)
+        from rankwise.data.segments import of_documents
+
         number, named = self._named()
-        values, place = np.unique(dense(features[:, [number]])[:, 0], return_inverse=True)
-        return np.array([named(value) for value in values], object)[place]
+        return of_documents(dense(features[:, [number]])[:, 0], named)
 
     def possible(self) -> set[str] | None:
         """Return the names that segments may have; None where any number may be one."""
@@ -110,18 +111,9 @@ class Segments:
         """Return the column of segments, and what names them: no two values alike, nor one like all documents."""
         column = 0 if self.column is None else self.column
         number = self.schema.column("segment", column, hint="pass its number")
-        listed = [str(value) for value in self.schema.categories.get(number, ())]
-        missing, empty = (_unlike(name, listed) for name in ("missing", "empty"))
+        from rankwise.data.segments import naming
 
-        def named(value: float) -> str:
-            if np.isnan(value):
-                return missing
-            if listed:
-                return listed[int(value)] or empty
-            short = f"{value + 0.0:.7g}"  # without the sign of 0
-            return short if np.float32(short) == value else f"{value:.9g}"
-
-        return number, named
+        return number, naming(self.schema.categories.get(number, ()))
 
 
 def knots(curves: Mapping[str, Curve]) -> dict[str, list[list[float]]]:
@@ -136,12 +128,3 @@ def curves_of(knots: Mapping[str, list[list[float]]], segments: Segments) -> dic
         hint = "get the folder again, or train anew"
         raise check.error("the model is damaged", got=f"curves of {', '.join(map(repr, knots))}", hint=hint)
     return {name: Curve(np.array(scores), np.array(odds), *outer) for name, (scores, odds, outer) in knots.items()}
-
-
-def _unlike(name: str, names: Sequence[str]) -> str:
-    """Return a name in as many parentheses as none of the others has.
-
-    >>> _unlike("missing", ["a", "missing"])
-    '(missing)'
-    """
-    return _unlike(f"({name})", names) if name in names else name

@@ -11,7 +11,10 @@ from scipy.special import stdtrit
 
 from rankwise import check
 from rankwise.base import tables
+from rankwise.base.arrays import Array
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.segments import Segment
+from rankwise.evaluation import segments
 from rankwise.models.schema import ModelInput, Schema
 from rankwise.quality import features, labels, leakage, parts
 from rankwise.quality.findings import DataFinding
@@ -22,6 +25,7 @@ from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
 from rankwise.statistics.diagnostics import Findings
 from rankwise.statistics.figures.drawing import COLOURS, GREY, canvas
 from rankwise.statistics.result import Result
+from rankwise.statistics.segments import parts as parts_of
 from rankwise.statistics.significance import RESAMPLED, t_test
 
 if TYPE_CHECKING:
@@ -93,13 +97,15 @@ class DataCheck(Result):
 
 
 def examine(
-    train: ModelInput, valid: ModelInput | None = None, test: ModelInput | None = None, *, curve: bool = False
-) -> DataCheck:
+    train: ModelInput, valid: ModelInput | None = None, test: ModelInput | None = None, *, curve: bool = False,
+    segment: Segment | None = None,
+) -> DataCheck:  # fmt: skip
     """Examine ranking data before anything is trained on them: what is wrong, and what they can show.
 
     Findings are errors (what is measured on these data means nothing), warnings (probably wrong, or hardly useful) and
     notes. The smallest difference that the last part can show is estimated with two quick rankers. ``curve`` adds what
     twice the training queries would be worth on it, which takes some thirty trainings: :func:`learning_curve`.
+    ``segment``, as in :func:`evaluate`, adds the smallest difference that each segment of that part can show.
 
     >>> import rankwise as rw
     >>> train, test = rw.split(rw.synthetic(n_queries=200, n_docs=20, seed=1), (0.6, 0.4), seed=0)
@@ -126,7 +132,7 @@ def examine(
             rows = scale.ndcg(-np.arange(one.n_docs, dtype=np.float64))
             titles = {Schema.of(one).title(column): float(values[column]) for column in np.argsort(-values)}
             ndcg[name] = {"random order": scale.random, "order of rows": rows, **titles}
-    groups.append(_smallest_difference(data))  # findings that need trained rankers come last
+    groups.append(_smallest_difference(data, segment))  # findings that need trained rankers come last
     if curve:
         groups.append(_doubling(data))
     findings = [*itertools.chain(*groups)]
@@ -136,9 +142,10 @@ def examine(
     return DataCheck(parts=counts, findings=tuple(findings), ndcg=ndcg)
 
 
-def _smallest_difference(data: Mapping[str, RankingDataset]) -> Iterator[DataFinding]:
+def _smallest_difference(data: Mapping[str, RankingDataset], segment: Segment | None) -> Iterator[DataFinding]:
     """Iterate over the smallest difference that held-out queries can show, by those of two quick rankers."""
     (*_, part), topic = data, "smallest difference"
+    kinds = segments.of_data(segment, data[part])
     if part == "train" or not data["train"].n_features:
         return
     scale = NdcgRange(data[part])
@@ -158,11 +165,28 @@ def _smallest_difference(data: Mapping[str, RankingDataset]) -> Iterator[DataFin
         sentence = f"The smallest difference that can be shown is not known: {check.Message.of(wrong).problem}"
         yield DataFinding("note", topic, sentence, part, np.nan)
         return
-    test = t_test(differences, None if held_out.weights is None else held_out.weights[~np.isnan(first)])
-    smallest = test.error * float(stdtrit(test.freedom, 0.975) + stdtrit(test.freedom, 0.8))
+    weights = None if held_out.weights is None else held_out.weights[~np.isnan(first)]
+    smallest = _shown(differences, weights)
     sentence = f"{n_queries} with relevant documents cannot tell differences in NDCG@10 below {smallest:.3f} (power "
     sentence += f"80%, α = 0.05; two quick rankers differ by ±{differences.std():.3f} a query)."
     yield DataFinding("note", topic, sentence, part, smallest, "half of it takes four times the queries")
+    for kind, value, rows in parts_of(kinds):
+        rows = rows[~np.isnan(first)]
+        size = _shown(differences[rows], None if weights is None else weights[rows])
+        n_queries = tables.count(int(rows.sum()), "query", "queries")
+        sentence = f"{kind} {value} cannot tell differences below {size:.3f}, by {n_queries}."
+        if np.isnan(size):
+            sentence = f"{kind} {value} cannot tell: {n_queries}, or none on which two quick rankers differ."
+        yield DataFinding("note", topic, sentence, part, size)
+
+
+def _shown(differences: Array, weights: Array | None) -> float:
+    """Return the smallest difference that is shown with a power of 80%; NaN where queries are too few."""
+    counted = differences if weights is None else differences[weights > 0.0]
+    if counted.size < RESAMPLED or not counted.any():
+        return np.nan
+    test = t_test(differences, weights)
+    return test.error * float(stdtrit(test.freedom, 0.975) + stdtrit(test.freedom, 0.8))
 
 
 def _doubling(data: Mapping[str, RankingDataset]) -> Iterator[DataFinding]:

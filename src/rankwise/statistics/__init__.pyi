@@ -23,6 +23,7 @@ from rankwise.statistics.result import Result as Result
 from rankwise.statistics.result import plain as plain
 from rankwise.statistics.result import stacked as stacked
 from rankwise.statistics.result import write_frame as write_frame
+from rankwise.statistics.segments import SegmentComparison as SegmentComparison
 from rankwise.statistics.significance import FEWEST as FEWEST
 from rankwise.statistics.significance import RESAMPLED as RESAMPLED
 from rankwise.statistics.significance import TTest as TTest

@@ -1,7 +1,7 @@
 """The result of a comparison: means with significance marks, every paired test, and how they are shown."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
+    from rankwise.data.segments import Labels, Segment
+    from rankwise.statistics.gate import Gate
+    from rankwise.statistics.segments import SegmentComparison
+
+UNJUDGED = "unjudged"
+"""The verdict of a pair that depends on documents that were not judged."""
+FILLED = ("filled_difference", "filled_low", "filled_high", "filled_p_adjusted", "lowest", "highest")
 _HOLES = 0.01  # shares of judged documents that differ by less hardly change a verdict
 TESTS = {
     "fisher": "Fisher's randomization test",
@@ -56,6 +63,21 @@ class Pair:
     wins: int
     ties: int
     losses: int
+    verdict: str
+    """``system`` is "better", "worse", or it is "unclear"; "unjudged": it depends on documents that were not judged."""
+    filled_difference: float | None = None
+    """The difference if unjudged documents are like judged ones at their depth; None where that is not known."""
+    filled_low: float | None = None
+    filled_high: float | None = None
+    filled_p_adjusted: float | None = None
+    lowest: float | None = None
+    """The lowest difference that was found with any labels of unjudged documents, the same for both systems."""
+    highest: float | None = None
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether the verdict depends on documents that were not judged."""
+        return self.verdict == UNJUDGED
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,6 +94,14 @@ class Paired:
     """(n_units,) query weights; None: all the same."""
     evaluations: Mapping[str, Evaluation]
     """System -> its evaluation, where units are queries."""
+    filled: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """``values`` of metrics if unjudged documents are as judged ones at their depth, where that is known: gates and
+    claims on segments need both."""
+
+    @property
+    def segments(self) -> "Labels":
+        """Kind -> the segment of each query, where evaluations were made with segments."""
+        return next((one.segments for one in self.evaluations.values()), {})
 
     @property
     def candidates(self) -> dict[str, str]:
@@ -118,6 +148,8 @@ class Comparison(Result):
     """test/train of the trials' split, for the correction of Nadeau and Bengio."""
     letters: tuple[str, ...] = ()
     """The short name of each system where other tables have given it one; by default a, b, c …"""
+    segments: "SegmentComparison | None" = None
+    """The same tests on each segment of the queries, where ``segment`` asked for them."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -158,6 +190,28 @@ class Comparison(Result):
         values = rows[self.systems.index(names[0])] - rows[self.systems.index(names[1])]
         return np.asarray(values[~np.isnan(values)])
 
+    def gate(
+        self, margin: float, *, metric: str | Sequence[str] | None = None, system: str | None = None,
+        against: str | None = None, segment: "Segment | None" = None,
+    ) -> "Gate":  # fmt: skip
+        """Test whether ``system`` is not worse than ``against`` by ``margin`` or more.
+
+        It passes where the one-sided interval of the difference in the first metric, or in each of ``metric``, is above
+        −margin, fails where it is below, and cannot tell in between. The segments of the comparison, or these, must
+        pass as well, each at the full level. Where fewer than ten queries differ, the interval allows for what so few
+        could have missed. ``against`` is by default the baseline, or the first system.
+
+        >>> import rankwise as rw
+        >>> old = rw.Evaluation({"ap": [0.2, 0.5, 0.8] * 20}, range(60))
+        >>> new = rw.Evaluation({"ap": [0.21, 0.5, 0.8, 0.2, 0.49, 0.81] * 10}, range(60))
+        >>> gate = rw.compare({"old": old, "new": new}).gate(0.01)
+        >>> gate.verdict, round(gate.smallest_margin, 4), gate.exit_code
+        ('passes', 0.0023, 0)
+        """
+        from rankwise.statistics.gate import gate
+
+        return gate(self, margin, metric=metric, system=system, against=against, segment=segment)
+
     def legend(self, *, hint: bool = True) -> str:
         """Return the legend of the marks: test, level and correction, and with ``hint`` what to ask for instead."""
         counts = {pair.wins + pair.ties + pair.losses for pair in self.pairs}
@@ -186,7 +240,7 @@ class Comparison(Result):
     def notes(self) -> tuple[str, ...]:
         """What stands below the table of means."""
         notes = [WEIGHTED] if varies(self.paired.weights) else []
-        if not any(pair.significant for pair in self.pairs):
+        if not any(pair.significant or pair.unsettled for pair in self.pairs):
             notes.append("No difference is significant.")
         notes.append(self.legend())
         if unknown := [name for name, one in self.paired.evaluations.items() if one.judgements == {}]:
@@ -196,6 +250,10 @@ class Comparison(Result):
             notes += {one.note for one in self.paired.judged.values()}
         if self.paired.holes:
             notes.append(f"{self.paired.holes}.")
+        if self.paired.judged:
+            from rankwise.statistics import hole_verdicts
+
+            notes += hole_verdicts.notes(self)
         return tuple(notes)
 
     @property
@@ -217,6 +275,9 @@ class Comparison(Result):
             if pair.significant:
                 better, worse = (pair.system, pair.against) if pair.difference > 0 else (pair.against, pair.system)
                 beaten.setdefault((pair.metric, better), []).append(worse)
+        unsettled = {
+            (pair.metric, name) for pair in self.pairs if pair.unsettled for name in (pair.system, pair.against)
+        }
         rows = []
         for system in self.systems:
             cells: list[tables.TableCell | str] = [short[system], system]
@@ -225,6 +286,7 @@ class Comparison(Result):
                 best = text == tables.number(max(self.mean[metric].values()))
                 below = beaten.get((metric, system), [])
                 marks = tables.join_marks([short[name] for name in self.systems if name in below])
+                marks += "?" if (metric, system) in unsettled else ""
                 cells.append(tables.TableCell(text, marks, best))
             if self._judged_title:
                 share = self.paired.judged.get(system)
@@ -242,26 +304,17 @@ class Comparison(Result):
 
     def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
-        corrected = any(pair.p_corrected_t is not None for pair in self.pairs)
-        header = ["metric", "system", "against", "difference", f"{100 * self.level:g}% interval", "p t"]
-        header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
-        shown = titles_of(self.metrics, titles)
-        rows = []
-        for one in self.pairs:
-            row = [shown[one.metric], one.system, one.against, tables.number(one.difference, signed=True)]
-            row += [tables.interval(one.low, one.high, signed=True), tables.probability(one.p_t)]
-            row += [tables.probability(np.nan if one.p_corrected_t is None else one.p_corrected_t)] * corrected
-            row += [tables.probability(p) for p in (one.p_fisher, one.p_wilcoxon, one.p_adjusted)]
-            row += [tables.number(one.effect_size, 2, signed=True), f"{one.wins}/{one.ties}/{one.losses}"]
-            rows.append(tuple(row))
-        return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
+        from rankwise.statistics.pairs import pairs_table
+
+        return pairs_table(self, titles)
 
     def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
-        """Return the table of means, and with ``pairs`` that of every test.
+        """Return the table of means, with ``pairs`` that of every test, and that of segments where there are any.
 
         ``titles`` name the metrics: a list in their order, or a dictionary such as ``{"ap": "MAP"}``.
         """
-        return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else [])]
+        by_segment = [] if self.segments is None else [self.segments.table(titles=titles)]
+        return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else []), *by_segment]
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per pair and metric: the fields of :class:`Pair`, and shares of judged documents if not all are."""
@@ -272,7 +325,7 @@ class Comparison(Result):
             shares = {name: one.mean for name, one in self.paired.judged.items()}
             for row in rows:
                 row |= {"judged": shares.get(row["system"]), "judged_against": shares.get(row["against"])}
-        return pl.DataFrame(rows, schema_overrides={"p_corrected_t": pl.Float64})
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("p_corrected_t", *FILLED), pl.Float64))
 
     def to_dict(self) -> Json:
         """Everything as plain data that JSON can hold."""
@@ -288,6 +341,7 @@ class Comparison(Result):
             units["candidates"] = self.paired.candidates
         if self.paired.judged:
             units["judged"] = {name: one._asdict() for name, one in self.paired.judged.items()}
+        units |= {} if self.segments is None else {"segments": self.segments.to_dict()}
         return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
 
     def figure(self, *, metric: str | None = None, system: str | None = None, against: str | None = None) -> "Figure":

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,28 +10,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, moved
-from rankwise.base import tables, threads
+from rankwise.base import tables
 from rankwise.base.arrays import Ids, Json, read_only
-from rankwise.base.compiling import kernel
-from rankwise.base.stream import Stream, uniform_pair
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import significance
 from rankwise.statistics.judgements import Digests, Judgements
-from rankwise.statistics.result import Result
+from rankwise.statistics.result import Result, plain
 from rankwise.statistics.titles import Titles, bounds_of, canonical, find, titles_of
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from rankwise.data.segments import Labels, Segment
     from rankwise.statistics.reliability import Event, Reliability
+    from rankwise.statistics.segments import SegmentMean
 
-# The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
-_POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
-
-# Groups of queries that are resampled together, at most: the width is exact to 1/sqrt(2 · groups), half a percent.
-_GROUPS = 20_000
-
+SEGMENT = "segment "
+"""How columns of segments begin in tables of queries."""
 WEIGHTED = "Means are weighted by the weights of queries."
 
 
@@ -95,6 +91,8 @@ class Evaluation(Result):
     """The documents, where they are known, which a report shows."""
     judged: JudgedShare | None = None
     """How many of the documents ranked first were judged; None where all are, as in data sets of judged documents."""
+    segments: "Labels" = field(default_factory=dict)
+    """Kind, such as "device" -> the segment of each query; also whatever ``segment`` may be that needs no data."""
     judgements: Judgements | None = None
     """Digests of the labels of every query, so that evaluations by other labels are not compared; empty where a file
     does not have them, None where values were computed elsewhere."""
@@ -113,6 +111,7 @@ class Evaluation(Result):
             candidates: str = "",
             ranked: Ranked | None = None,
             judged: JudgedShare | None = None,
+            segments: "Segment | None" = None,
             judgements: Judgements | None = None,
         ) -> None: ...
 
@@ -129,8 +128,15 @@ class Evaluation(Result):
         check.number("level", self.level, least=0.0, most=1.0, open_ends=True)
         check.integer("resamples", self.resamples, least=1)
         values = {name: read_only(column, contiguous=False) for name, column in values.items()}
-        for field, array in {"values": values, "query_ids": ids, "weights": weights}.items():
-            object.__setattr__(self, field, array)
+        segments = self._segments(ids, weights) if len(self.segments) else {}
+        checked = {"values": values, "query_ids": ids, "weights": weights, "segments": segments}
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def _segments(self, ids: Ids, weights: NDArray[np.float64] | None) -> "Labels":
+        from rankwise.data.segments import segments_of
+
+        return segments_of(self.segments, ids, weights=weights)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -216,31 +222,25 @@ class Evaluation(Result):
 
     def _counted(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values of a metric and weights of the queries that it scores and that count."""
-        values, weights = self.values[name], self.query_weights
-        counted = ~np.isnan(values) & (weights > 0.0)
-        return values[counted], weights[counted]
+        counted = self.counted(name)
+        return self.values[name][counted], self.query_weights[counted]
+
+    def counted(self, name: str) -> NDArray[np.bool_]:
+        """Whether the metric scores each query, and the query has weight."""
+        return ~np.isnan(self.values[name]) & (self.query_weights > 0.0)
+
+    @cached_property
+    def by_segment(self) -> "tuple[SegmentMean, ...]":
+        """The mean of each metric on each segment, with its interval and how many queries it has."""
+        from rankwise.statistics.segments import means_of
+
+        return means_of(self)
 
     def resampled(self) -> NDArray[np.float64]:
         """(resamples, n_metrics) means of the bootstrap; where a resample drew no scored query, the mean itself."""
-        values, n_metrics = np.column_stack(list(self.values.values())), len(self.values)
-        shares = np.where(np.isnan(values), 0.0, self.query_weights[:, None])
-        products = shares * np.nan_to_num(values)
-        stream = Stream(self.seed, query_ids=self.query_ids).child("bootstrap")
-        words = stream.queries(self.query_ids.size)
-        order = np.argsort(words)  # sums must not depend on the order of queries, not even in their last bit
-        if order.size > _GROUPS:
-            drawn = stream.child("groups").per_query(order.size)[:, 0]
-            order = order[np.argsort(drawn[order], kind="stable")]  # ids may tell the time, or the market
-            starts = np.arange(_GROUPS) * order.size // _GROUPS
-            products, shares = (np.add.reduceat(column[order], starts, axis=0) for column in (products, shares))
-            words, order = words[order[starts]], np.arange(_GROUPS)
-        blocks = -(-self.resamples // 2)
-        out = np.empty((2 * blocks, n_metrics))
-        work = np.full(blocks, (15.0 + 2.0 * n_metrics) * order.size)
-        ranges = np.arange(blocks + 1, dtype=np.int64)
-        columns = (products[order], shares[order])
-        threads.over_queries(_resample, ranges, stream.key, words[order], *columns, _POISSON, out, work=work)
-        return np.where(np.isnan(out), list(self.mean.values()), out)[: self.resamples]
+        from rankwise.statistics.bootstrap import resampled
+
+        return resampled(self)
 
     def reliability(self, *, label: str | None = None, relevant: float | None = None, bins: int = 15) -> "Reliability":
         """Return how well probabilities agree with labels: the calibration error, by bins, with intervals.
@@ -264,7 +264,8 @@ class Evaluation(Result):
         """One row per query: its id, its weight, and one column per metric (null where it is skipped)."""
         import polars as pl
 
-        frame = pl.DataFrame({"query": self.query_ids, "weight": self.query_weights, **self.values})
+        kinds = {SEGMENT + name: pl.Series(labels, dtype=pl.String) for name, labels in self.segments.items()}
+        frame = pl.DataFrame({"query": self.query_ids, "weight": self.query_weights, **kinds, **self.values})
         return frame.with_columns(pl.col(self.metrics).fill_nan(None))
 
     def summary(self) -> "pl.DataFrame":
@@ -284,6 +285,7 @@ class Evaluation(Result):
         facts |= {"total": self.total} if self.total else {}
         facts |= {"weighted": True} if varies(self.weights) else {}
         facts |= {"judged": self.judged._asdict()} if self.judged is not None else {}
+        facts |= {"segments": plain([asdict(one) for one in self.by_segment])} if self.segments else {}
         return {"queries": self.query_ids.size, "confidence": self.level, **facts, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
@@ -333,29 +335,13 @@ class Evaluation(Result):
                 (unbounded if math.isnan(low) else bounded).append(shown[name])
         return [f"The same value on every query ({', '.join(names)}): {note}." for note, names in said.items() if names]
 
+    def tables(self, *, titles: Titles | None = None) -> list[tables.Table]:
+        """Return the summary as a table, and where there are segments a table of these."""
+        from rankwise.statistics.segments import means_table
+
+        return [self.table(titles=titles), *([means_table(self, titles)] if self.segments else [])]
+
 
 def varies(weights: NDArray[np.float64] | None) -> bool:
     """Whether some queries count more than others, so that a mean is a weighted one."""
     return weights is not None and bool(np.ptp(weights) > 0.0)
-
-
-@kernel
-def _resample(first, last, offsets, key, words, products, shares, cumulative, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    """Resamples 2·first to 2·last: each query counts as often as Poisson(1) says, for all metrics alike."""
-    n_metrics = products.shape[1]
-    for block in range(first, last):
-        top = np.zeros((2, n_metrics))
-        bottom = np.zeros((2, n_metrics))
-        for q in range(words.size):
-            pair = uniform_pair(key, words[q], 0, block)
-            for half in range(2):
-                times = 0
-                while times < cumulative.size and pair[half] > cumulative[times]:
-                    times += 1
-                if times:
-                    for m in range(n_metrics):
-                        top[half, m] += times * products[q, m]
-                        bottom[half, m] += times * shares[q, m]
-        for half in range(2):
-            for m in range(n_metrics):
-                out[2 * block + half, m] = top[half, m] / bottom[half, m] if bottom[half, m] > 0 else np.nan

@@ -30,7 +30,7 @@ class TTest(NamedTuple):
 
     mean: float
     error: float
-    freedom: int
+    freedom: float
 
     @property
     def statistic(self) -> float:

@@ -49,9 +49,16 @@ def canonical(name: MetricLike) -> list[str]:
 
 
 def bounds_of(name: str) -> tuple[float, float]:
-    """Return the lowest and the highest possible value of a metric; of a name that is none, ±∞.
+    """Return the lowest and the highest possible value of a metric, or a similarity; of a name that is none, ±∞.
 
-    >>> bounds_of("ndcg@10"), bounds_of("dwell time")
-    ((0.0, 1.0), (-inf, inf))
+    >>> bounds_of("ndcg@10"), bounds_of("tau"), bounds_of("dwell time")
+    ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
     """
-    return next((metric(text).bounds for text in canonical(name)), Metric.bounds)
+    for text in canonical(name):
+        return metric(text).bounds
+    from rankwise.metrics import similarity_measure  # few evaluations are of similarities
+
+    try:
+        return similarity_measure(name).bounds
+    except ValueError:
+        return Metric.bounds

@@ -62,7 +62,9 @@ class Finding(NamedTuple):
         ranked = sorted(means, key=lambda name: -means[name])
         best, *rest = ranked
         gains = {name: gain(comparison, metric, best, name) for name in rest}
+        unsettled = [{one.system, one.against} for one in comparison.pairs if one.metric == metric and one.unsettled]
         beaten = [name for name, one in gains.items() if one.p < alpha(comparison.level) and one.low > 0.0]
+        beaten = [name for name in beaten if {best, name} not in unsettled]
         return cls(metric, ranked, [name for name in rest if name not in beaten], beaten)
 
     def headline(self) -> str:
@@ -101,6 +103,15 @@ def gain(comparison: "Comparison", metric: str, better: str, worse: str) -> Gain
                 return Gain(pair.difference, pair.low, pair.high, p, pair.wins, pair.ties, pair.losses, unit)
             return Gain(-pair.difference, -pair.high, -pair.low, p, pair.losses, pair.ties, pair.wins, unit)
     raise KeyError(f"{better} and {worse} were not compared")
+
+
+def verdict(difference: float, p: float, alpha: float) -> str:
+    """Return what a test says of a system: "better" or "worse" than the other, or "unclear".
+
+    >>> verdict(0.1, 0.01, 0.05), verdict(-0.1, 0.01, 0.05), verdict(0.1, 0.2, 0.05)
+    ('better', 'worse', 'unclear')
+    """
+    return "unclear" if not p < alpha else "better" if difference > 0.0 else "worse"
 
 
 def p_value(p: float) -> str:

@@ -32,6 +32,7 @@ def folder(tmp_path_factory) -> Path:
         "rank": sessions.positions,
         "clicked": sessions.clicked,
         "arm": np.array(log.ranker_names)[np.repeat(sessions.rankers, lengths)],
+        "half": np.where(np.repeat(np.arange(lengths.size) % 2, lengths) == 1, "phone", "desktop"),
         "when": np.array(["2024-05-01T12:00:00Z", "2024-05-02T01:00:00+02:00"])[
             np.repeat(np.arange(lengths.size) % 2, lengths)
         ],
@@ -86,7 +87,10 @@ def test_from_a_log_to_a_decision(folder):
     code = {"ship": 0, "do not ship": 3, "cannot tell": 4}[document["verdict"]]
     systems = (f"new={model}", f"production={folder / 'old.run'}")
     run("clicks", "compare", log, features, *systems, *words[2:], "--strict", code=code)
+    by_half = run("clicks", "compare", log, features, *systems, *words[2:], "--segment", "half", "--json").stdout
+    assert [one["value"] for one in json.loads(by_half)["segments"]] == ["desktop", "phone"]
     assert len(document["blends"]) >= 3
+    assert "segments" not in document
     assert document["left_out"] == 0
     assert document["assumptions"][0]["sentence"] == "Whether production learned from these clicks is not known."
     said = refused(

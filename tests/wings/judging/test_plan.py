@@ -135,3 +135,37 @@ def test_a_second_batch_is_drawn_anew(monkeypatch):
     pilot = judged(rw.judging.plan(RUNS, judge=JUDGE, judgements=60, metric="dcg@5"))
     rw.judging.plan(RUNS, judge=JUDGE, judgements=60, metric="dcg@5", previous=pilot)
     assert len(set(starts)) == 2  # else what was drawn first would decide what is drawn next
+
+
+def test_without_a_judge_a_plan_has_the_holes_with_the_largest_differences_of_discounts_first():
+    thin = {f"q{q}": {f"d{d}": float(LABELS[q, d]) for d in range(12) if (q + d) % 3} for q in range(N)}
+    plan = rw.judging.plan(RUNS, previous=thin, judgements=10_000, metric="dcg@5")
+    discounts = np.append(1 / np.log2(np.arange(2, 7)), 0.0)
+    expected = {}
+    for q in range(N):
+        places = [np.argsort(np.argsort(-scores[q], kind="stable"), kind="stable").clip(max=5) for scores in (OLD, NEW)]
+        for d in range(12):
+            apart = abs(discounts[places[0][d]] - discounts[places[1][d]]) / 2  # the standard deviation of two
+            if apart > 0 and f"d{d}" not in thin[f"q{q}"]:
+                expected[f"q{q}", f"d{d}"] = apart
+    frame = plan.to_frame()
+    assert {row[:2]: row[3] for row in frame.iter_rows()} == pytest.approx(expected)
+    assert frame["importance"].is_sorted(descending=True)
+    assert frame["grade"].null_count() == frame.height == plan.candidates - plan.judged
+    first = rw.judging.plan(RUNS, previous=thin, judgements=9, metric="dcg@5").to_frame()
+    assert first.equals(frame.head(9))
+    assert "9 documents of" in repr(rw.judging.plan(RUNS, previous=thin, judgements=9, metric="ndcg@5"))
+    assert f"{plan.candidates:,}" in plan.to_html()
+    filled = frame.drop("grade", "importance").join(TRUTH, on=KEYS)
+    merged = {q: dict(row) for q, row in thin.items()}
+    for query, document, grade in filled.iter_rows():
+        merged[query][document] = grade
+    with_all = rw.compare(RUNS, nested(LABELS), "dcg(empty=0)@5").pairs[0].difference
+    assert rw.compare(RUNS, merged, "dcg(empty=0)@5").pairs[0].difference == pytest.approx(with_all)
+
+
+def test_a_plan_without_a_judge_refuses_what_it_cannot_do():
+    with refusal(what="there is no document to judge: the systems rank all alike, or all are judged"):
+        rw.judging.plan(RUNS, previous=nested(LABELS))
+    with refusal(what="runs have no query in common", where="run 'other'"):
+        rw.judging.plan({"new": nested(NEW), "other": {"elsewhere": {"d1": 1.0}}})

@@ -10,15 +10,16 @@ import typer
 
 import rankwise as rw
 from rankwise import check
-from rankwise.base import hooks
+from rankwise.base import files, hooks
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.tables import Table
-from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset
 from rankwise.cli import arguments, console, outputs
 from rankwise.cli.arguments import DATA, DEFAULT_METRICS, SCORES
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But
 from rankwise.cli.running import Running
+from rankwise.cli.segments import segment_of, segmented, with_columns
 from rankwise.evaluation import ranking_names
 from rankwise.statistics.result import stacked
 
@@ -44,7 +45,7 @@ class Measuring:
     conventions: Annotated[
         str | None,
         "Count gains, ties and queries without relevant documents as another library does: lightgbm, xgboost, "
-        "catboost, sklearn or trec_eval; rankwise names our own way.",
+        "catboost, sklearn, trec_eval or letor; rankwise names our own way.",
         Unset("by the names of metrics"),
         Option(metavar="NAME"),
     ] = None
@@ -126,6 +127,7 @@ def evaluate(
         int | None, AtLeast(1), "With --policy: only the first K ranks expose documents.", Unset("all ranks"),
         Option(metavar="K")
     ] = None,
+    segment: arguments.Segment = (),
     calibration: Annotated[
         bool, "Scores are probabilities: also show how well they agree with labels of at least 1, or as calibrated."
     ] = False,
@@ -155,15 +157,15 @@ def evaluate(
         if given is not None and not calibration:
             raise check.error(f"{option} of --calibration", hint="add --calibration")
     if measuring.judge is not None:
-        measuring.reject({"--per-query": per_query, "--calibration": calibration})
+        measuring.reject({"--per-query": per_query, "--calibration": calibration, "--segment": segment})
         _judged(rankings, measuring, output, running, level=level)
         return
-    evaluations = _evaluations(rankings, measuring, reading, running, level, exposure_cutoff)
+    evaluations = _evaluations(rankings, measuring, reading, running, level, exposure_cutoff, segment)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | measuring.described()
     columns = zip(*(one.tables(titles=measuring.titles) for one in evaluations.values()), strict=True)
     first, *details = (stacked(dict(zip(evaluations, column, strict=True))) for column in columns)
     tables = [measuring.noted(first), *details]
-    titles_of = ["", *(["Exposure by group", "Disparity"][: len(details)])]
+    titles_of = ["", *(["By segment"] * bool(segment)), *(["Exposure by group", "Disparity"])][: len(tables)]
     if calibration:
         reliabilities = {name: one.reliability(label=calibration_label) for name, one in evaluations.items()}
         document["calibration"] = {name: one.to_dict() for name, one in reliabilities.items()}
@@ -186,6 +188,13 @@ def compare(
         Option(metavar="COLUMN")
     ] = None,
     baseline: Annotated[str | None, "Test only against this ranking."] = None,
+    not_worse_than: Annotated[
+        float | None, Above(0),
+        "A gate: whether the second ranking (or the one beside the baseline) is not worse by this margin, by the first "
+        "metric, on all queries and every segment. Exit code 0: it passes; 3: it fails; 4: these queries cannot tell.",
+        Option(metavar="MARGIN")
+    ] = None,
+    segment: arguments.Segment = (),
     test: Annotated[
         str, OneOf(("fisher", "t", "wilcoxon"), "test"), "The paired test that decides what is significant.",
         Option("paired-test")
@@ -193,6 +202,13 @@ def compare(
     level: arguments.Level = 0.95,
     correction: Annotated[str, OneOf(("holm", "none")), "The correction for testing many pairs at once."] = "holm",
     pairs: Annotated[bool, "Show the tests of every pair as well."] = True,
+    alike: Annotated[
+        bool, "Show how alike the rankings are: rank-biased overlap, overlap@10, Kendall's tau and tau_AP.", Option()
+    ] = False,
+    history: Annotated[
+        Path | None, "Keep the comparison in this folder, and show its systems over time: 'rankwise history'.",
+        Option(metavar="FOLDER")
+    ] = None,
     format: Annotated[str, OneOf(("text", "markdown", "latex")), "How the tables are written."] = "text",  # noqa: A002
     output: arguments.Summary = None,
     plot: Annotated[arguments.Plot, "It shows the differences per query."] = None,
@@ -209,26 +225,53 @@ def compare(
     rankwise compare test.txt old=old.txt new=new.txt
     rankwise compare test.txt bm25=a.npy tree=b.npy net=c.npy --baseline bm25 --plot differences.png
     rankwise compare --qrels qrels.txt run1.txt run2.txt --metrics ap,ndcg@20 --format latex
-    rankwise compare --qrels qrels.txt run1.txt run2.txt --report page.html
+    rankwise compare --qrels qrels.txt run1.txt run2.txt --alike --report page.html
+    rankwise compare test.txt old=old.txt new=model --history nightly
+    rankwise compare test.csv old=old.txt new=new.txt --not-worse-than 0.01 --segment device --json
     rankwise compare --qrels judged.csv --judge llm.txt --sampled probability old.run new.run -m dcg@10
     """
     running.check_target(output, outputs.TABLES)
     running.check_target(plot, outputs.PICTURES)
     running.check_target(report, outputs.PAGES)
+    if history is not None:
+        files.check_writable_folder(history)
     tests: Keywords = {"baseline": baseline, "level": level, "correction": correction}
     if measuring.judge is not None or sampled is not None:
-        beside = {"--plot": plot, "--report": report, "--paired-test": test != "fisher", "--format": format != "text"}
+        beside: dict[str, object] = {"--plot": plot, "--report": report, "--paired-test": test != "fisher"}
+        beside |= {"--format": format != "text", "--alike": alike, "--history": history}
+        beside |= {"--segment": segment, "--not-worse-than": not_worse_than}
         measuring.reject(beside)
         _judged(rankings, measuring, output, running, sampled=sampled, **tests)
         return
-    evaluations = _evaluations(rankings, measuring, reading, running, level)
+    from rankwise.evaluation.history import append_history, read_history
+    from rankwise.evaluation.similarity import similarities
+
+    evaluations = _evaluations(rankings, measuring, reading, running, level, segment=segment)
     if len(evaluations) < 2:
         raise check.error(
             "a comparison needs two rankings", got=", ".join(evaluations), hint="name another: NAME=SCORES"
         )
-    result = rw.compare(evaluations, test=test, seed=running.seed, **tests)
+    kinds = tuple(next(iter(evaluations.values())).segments) if segment else None
+    result = rw.compare(evaluations, test=test, seed=running.seed, segment=kinds, **tests)
+    gate = None if not_worse_than is None else result.gate(not_worse_than)
     first, *rest = result.tables(pairs=pairs, titles=measuring.titles)
     tables, document = [measuring.noted(first), *rest], result.to_dict() | measuring.described()
+    titles_of = ["", *["Every pair"] * pairs, *["By segment"] * bool(segment)]
+    if gate is not None:
+        document["gate"] = gate.to_dict()
+        tables.append(gate.table())
+        titles_of.append("Gate")
+    if alike:
+        found = {f"{one} / {other}": pair for (one, other), pair in similarities(evaluations).items()}
+        document["alike"] = {name: pair.to_dict() for name, pair in found.items()}
+        tables.append(stacked({name: pair.table() for name, pair in found.items()}))
+        titles_of.append("How alike")
+    kept = None
+    if history is not None:
+        kept = append_history(result, history)
+        document["history"] = str(kept)
+        tables.append(read_history(history).table())
+        titles_of.append("Over time")
     if output is not None:
         outputs.save(output, document, tables, result.to_frame(), force=running.force)
     if plot is not None:
@@ -236,12 +279,14 @@ def compare(
     if report is not None:
         details = {"Rankings": " ".join(rankings)} | ({"Judgments": str(measuring.qrels)} if measuring.qrels else {})
         details |= {"Conventions": str(measuring.described()["conventions"])} if measuring.described_by else {}
-        titles = measuring.titles or measuring.written(result.metrics)
-        result.to_report(report, titles=titles, about=details, force=running.force)
+        columns = measuring.titles or measuring.written(result.metrics)
+        result.to_report(report, titles=columns, about=details, force=running.force)
     if running.json or format == "text":
-        running.show(document, *zip(("", "Every pair"), tables, strict=False), wrote=(output, plot, report))
+        running.show(document, *zip(titles_of, tables, strict=True), wrote=(output, plot, report, kept))
     else:
         typer.echo("\n\n".join(getattr(table, format)() for table in tables))
+    if gate is not None:
+        raise typer.Exit(gate.exit_code)
 
 
 def _judged(words: list[str], measuring: Measuring, output: Path | None, running: Running, **settings: Any) -> None:
@@ -259,14 +304,16 @@ def _judged(words: list[str], measuring: Measuring, output: Path | None, running
 
 
 def _evaluations(
-    words: list[str], measuring: Measuring, reading: Reading, running: Running, level: float, cutoff: int | None = None
-) -> "dict[str, Evaluation]":
+    words: list[str], measuring: Measuring, reading: Reading, running: Running, level: float, cutoff: int | None = None,
+    segment: Sequence[str] = (),
+) -> "dict[str, Evaluation]":  # fmt: skip
     """Read the data and every ranking, and evaluate them."""
     from rankwise.evaluation.score_files import columns_to_rank, evaluate_files
 
-    qrels = measuring.qrels
+    qrels, kinds = measuring.qrels, segment_of(segment)
     if qrels is None and (results := _stored(words, measuring, reading)) is not None:
-        return {name: replace(one, level=level, seed=running.seed) for name, one in results.items()}
+        settings: Keywords = {"level": level, "seed": running.seed}
+        return {name: replace(segmented(one, kinds), **settings) for name, one in results.items()}
     rankings = [ranking_names.ranking_file(word) for word in (words if qrels else words[1:])]
     if not rankings:
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
@@ -275,7 +322,7 @@ def _evaluations(
     if not qrels:
         ranking_names.names([(name, path, "") for name, path in rankings])  # complains before the work begins
     how: Keywords = {"policy": measuring.policy, "samples": measuring.samples, "exposure_cutoff": cutoff}
-    how |= {"level": level, "seed": running.seed, "all_topics": measuring.all_topics}
+    how |= {"level": level, "seed": running.seed, "segment": kinds, "all_topics": measuring.all_topics}
     models = {path: rw.load(path) for _, path in rankings if path.is_dir()}
     metrics = [*measuring.metrics.values()]
     with running.steps(len(rankings) + (not qrels)) as bar:
@@ -286,7 +333,7 @@ def _evaluations(
         else:
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.arguments.keys()
-            by = reading.data(words[0], bar, {} if named else columns_to_rank(models.values()))
+            by = reading.data(words[0], bar, {} if named else with_columns(columns_to_rank(models.values()), kinds))
         return evaluate_files(rankings, by, metrics, models, step=bar.step, note=console.note, **how)
 
 

@@ -15,6 +15,7 @@ from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import RUNNING, But, Of, Only
 from rankwise.cli.running import Running
+from rankwise.cli.segments import segment_of
 from rankwise.cli.train import rankers
 from rankwise.cli.train.train import Parameters
 
@@ -35,6 +36,7 @@ def cross_validate(
     settings: Annotated[rankers.Settings, But("checkpoint", "checkpoint_every")],
     set_: arguments.Set = inputs.NONE,
     members: rankers.Members,
+    segment: arguments.Segment = (),
     validation: Annotated[
         Keywords, Of(lambda: {"": [rw.cross_validate]}), Only("seed", "checkpoint", "resume", "progress")
     ],
@@ -65,7 +67,9 @@ def cross_validate(
         prepared: Any = load_folds(data, folds, **set_options(data, reading.arguments)) if is_set(data) else None
         pooled = None if prepared is not None else reading.data(data, bar)
     outputs.features_of(prepared[0].train if pooled is None else pooled)
-    result = rw.cross_validate(model, pooled, prepared or folds, metrics=metrics, **validation)
+    result = rw.cross_validate(
+        model, pooled, prepared or folds, metrics=metrics, segment=segment_of(segment), **validation
+    )
     output.mkdir(parents=True, exist_ok=True)
     for number, one in enumerate(result.models, 1):
         one.save(output / f"fold-{number}", force=running.force)
@@ -75,7 +79,7 @@ def cross_validate(
     means = {name: column.tolist() for name, column in result.fold_means.items()}
     details = {"output": output, "ranker": model.name, "objective": objective_of(model)}
     document = {**details, "folds": len(result.models), **result.to_dict(), "fold_means": means}
-    running.show(document, ("", result.table()), wrote=(output,))
+    running.show(document, *zip(("", "By segment"), result.tables(), strict=False), wrote=(output,))
 
 
 def tune(
@@ -210,6 +214,7 @@ def frontier(
     curve: Annotated[Keywords, Of(lambda: {"": [rw.frontier]})],
     settings: Annotated[rankers.Settings, Only("rounds", "epochs", "seed", "threads")],
     set_: arguments.Set = inputs.NONE,
+    segment: arguments.Segment = (),
     plot: arguments.Plot = None,
     output: arguments.Summary = None,
     reading: _Reading,
@@ -229,4 +234,9 @@ def frontier(
     model = rankers.build(ranker, None, settings, set_)
     parts = running.training_data(reading, data, valid)
     goals = dict(zip(metrics, objective, strict=True)) if metrics else objective
-    running.deliver(rw.frontier(model, *parts, goals, **curve), output, plot)
+    result = rw.frontier(model, *parts, goals, segment=segment_of(segment), **curve)
+    if output is not None:
+        outputs.save(output, result.to_dict(), result.tables(), result.to_frame(), force=running.force)
+    if plot is not None:
+        result.plot(plot, force=running.force)
+    running.show(result.to_dict(), *zip(("", "By segment"), result.tables(), strict=False), wrote=(output, plot))

@@ -24,5 +24,11 @@ from rankwise.data.io.tables.polars import checked_ids as checked_ids
 from rankwise.data.io.tables.polars import ids_from_text as ids_from_text
 from rankwise.data.io.tables.polars import ids_to_numpy as ids_to_numpy
 from rankwise.data.io.tables.polars import without_nulls as without_nulls
+from rankwise.data.io.texts import BODIES as BODIES
+from rankwise.data.io.texts import TextSource as TextSource
+from rankwise.data.io.texts import read_objects as read_objects
+from rankwise.data.io.texts import read_records as read_records
+from rankwise.data.io.texts import read_texts as read_texts
+from rankwise.data.io.texts import text_of as text_of
 
 from . import file_formats as file_formats

@@ -224,14 +224,9 @@ class CalibratedRanker(MetaRanker):
         """Fit the curve of all documents, and of every segment that has enough, by its name for each document."""
         relevant = self.predicts_.of(data.labels, data.more_labels)
         weights = _document_weights(data)
-        changes = np.flatnonzero(names != np.repeat(names[data.offsets[:-1]], data.sizes))
-        if changes.size:
-            raise check.error(
-                "a segment must be the same for all documents of a query, or their order would change",
-                got=f"{names[changes[0]]!r} of {self.segment!r}",
-                where=check.query_of_row(int(changes[0]), data.offsets, data.query_ids),
-                hint="name a feature of queries",
-            )
+        from rankwise.data.segments import of_lists
+
+        of_lists(names, self.segment, data.offsets, data.query_ids, ", or their order would change")
         curves = {}
         for name in dict.fromkeys((ALL, *names)):
             part = (names == name) | (name == ALL)

@@ -163,7 +163,8 @@ def compare(
 
     Blends of both are tested in order, from a quarter of the candidate. Clicks are those of queries that
     'rankwise clicks train' left out; --holdout 1 uses all, for a candidate that never saw this log. Name all candidates
-    at once: their levels are corrected for their number (Holm).
+    at once: their levels are corrected for their number (Holm). With --segment it also says which segments gain and
+    which lose.
 
     rankwise clicks compare log.parquet features.parquet new=model production=old --bias bias.json
     rankwise clicks compare log.csv features.csv a=first b=second production=old.csv --bias bias.json
@@ -176,6 +177,7 @@ def compare(
     part = _part(clicks, holdout, running.seed, held_out=True)
     with running.steps(1) as bar:
         bar.step(f"Comparing by clicks of {part.n_queries:,} queries")
+        settings |= {"segment": "segment"} if len(part.segment_names) > 1 else {}
         result = rw.clicks.compare(rankings, part, rw.clicks.read_bias(bias), data, **settings)
     running.say(result.to_dict(), result, plot=plot)
     if strict:

@@ -154,17 +154,12 @@ def agreement(
         got = f"{human.height:,} documents of people, {machine.height:,} of the judge"
         hint = "check that both spell the ids of queries and documents alike"
         raise check.error("people and the judge have graded no document in common", got=got, hint=hint)
-    queries = both["query"].rle_id().cast(pl.Int64).to_numpy()
-    grades, codes = np.unique(both.select("people", "judge").to_numpy(), return_inverse=True)
-    if grades.size > _MOST_GRADES:
-        hint = "turn the scores of the judge into the grades that people use"
-        raise check.error(f"at most {_MOST_GRADES} different grades are compared", got=grades.size, hint=hint)
-    shape = int(queries[-1]) + 1, grades.size, grades.size
-    cells = np.ravel_multi_index((queries, *codes.reshape(-1, 2).T), shape)
-    counts = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
+    grades, counts = counted(both, "people", "judge")
     square = (grades[:, None] - grades) ** 2
     kinds = {"unweighted": (square > 0.0).astype(np.float64), "quadratic weights": square}
-    rows = [_kappa(name, counts, weights, level) for name, weights in kinds.items()]
+    rows: list[_Row] = []
+    for name, weights in kinds.items():
+        rows.append(("kappa", name, *kappa(counts, weights, level), len(counts), np.nan))
     for grade, table in zip(grades.tolist(), np.moveaxis(counts, 2, 0), strict=True):
         sizes = table.sum(1).astype(np.float64)
         means = table[sizes > 0] @ grades / sizes[sizes > 0]
@@ -183,19 +178,31 @@ def agreement(
     )
 
 
-def _kappa(name: str, counts: NDArray[np.int64], weights: Array, level: float) -> _Row:
-    """Compute 1 − observed/expected disagreement, and its jackknife over queries."""
+def counted(both: pl.DataFrame, one: str, other: str) -> tuple[Array, NDArray[np.int64]]:
+    """Return the grades, and (n_queries, n_grades, n_grades) documents by two columns of them; queries are sorted."""
+    queries = both["query"].rle_id().cast(pl.Int64).to_numpy()
+    grades, codes = np.unique(both.select(one, other).to_numpy(), return_inverse=True)
+    if grades.size > _MOST_GRADES:
+        hint = "turn the scores of the judge into the grades that people use"
+        raise check.error(f"at most {_MOST_GRADES} different grades are compared", got=grades.size, hint=hint)
+    shape = int(queries[-1]) + 1, grades.size, grades.size
+    cells = np.ravel_multi_index((queries, *codes.reshape(-1, 2).T), shape)
+    return grades, np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
 
-    def kappa(confusion: NDArray[np.int64]) -> Array:
+
+def kappa(counts: NDArray[np.int64], weights: Array, level: float) -> tuple[float, float, float]:
+    """Compute 1 − observed/expected disagreement, and the ends of its interval by the jackknife over queries."""
+
+    def of(confusion: NDArray[np.int64]) -> Array:
         observed = np.tensordot(confusion, weights) * confusion.sum((1, 2))
         expected = np.einsum("qa,ab,qb->q", confusion.sum(2), weights, confusion.sum(1), optimize=True)
         ratio: Array = np.divide(observed, expected, out=np.full(len(confusion), np.nan), where=expected > 0.0)
         return 1.0 - ratio
 
     total, n = counts.sum(0, keepdims=True), len(counts)
-    value, without = float(kappa(total)[0]), kappa(total - counts)
+    value, without = float(of(total)[0]), of(total - counts)
     test = TTest(value, float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())), n - 1)
-    return "kappa", name, value, *_ends(test, n, level), n, np.nan
+    return value, *_ends(test, n, level)
 
 
 def _ends(test: TTest, n_queries: int, level: float) -> tuple[float, float]:

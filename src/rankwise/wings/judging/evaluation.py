@@ -35,6 +35,7 @@ PROBABILITY = "probability"
 COUNTED = (Precision, Recall, Hit, Judged)
 """Metrics that count documents up to the cutoff, in whatever order."""
 _KEYS = ["query", "document"]
+_NONE = pl.DataFrame(schema={"query": pl.String, "document": pl.String, "grade": pl.Float64})
 
 
 class JudgedRuns(NamedTuple):
@@ -112,13 +113,8 @@ def evaluate_judged(
     chosen = [of_every_query(one) for one in find_metrics(metrics)]
     check.number("level", level, least=0.0, most=1.0, open_ends=True)
     joined, names = join(systems, data, judge, sampled), list(systems)
-    titles: list[tuple[str, str | None]] = [*pairs] or [(name, None) for name in names]
-    signs = np.zeros((len(titles), len(names)))
-    for row, (system, against) in zip(signs, titles, strict=True):
-        row[names.index(system)] = 1.0
-        if against is not None:
-            row[names.index(against)] = -1.0
-    estimate, notes = (_by_query, _require_labels(joined, chosen[0])) if sampled is None else (_by_document, ())
+    titles, signs = contrasts(names, pairs)
+    estimate, notes = (by_query, require_labels(joined, chosen[0])) if sampled is None else (by_document, ())
     means, copies = [], joined.copies
     if number := copies.size - np.unique(copies).size:
         what = tables.count(number, "query has", "queries have")
@@ -137,6 +133,17 @@ def evaluate_judged(
     return JudgedEvaluation(means=tuple(means), unit=unit, n_queries=n_queries, level=level, notes=notes)
 
 
+def contrasts(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str | None]], Array]:
+    """Return what is estimated, each system or each difference of ``pairs``, and the signs of systems in it."""
+    titles: list[tuple[str, str | None]] = [*pairs] or [(name, None) for name in names]
+    signs = np.zeros((len(titles), len(names)))
+    for row, (system, against) in zip(signs, titles, strict=True):
+        row[names.index(system)] = 1.0
+        if against is not None:
+            row[names.index(against)] = -1.0
+    return titles, signs
+
+
 def of_every_query(metric: Metric) -> Metric:
     """Return a metric that scores queries without relevant documents: which they are is not known without labels."""
     if "labels" not in metric.reads:
@@ -146,9 +153,10 @@ def of_every_query(metric: Metric) -> Metric:
     return replace(cast("RankMetric", metric), empty=0) if skips else metric
 
 
-def _by_query(
-    joined: JudgedRuns, metric: Metric, signs: Array, copies: NDArray[np.int64]
+def by_query(
+    joined: JudgedRuns, metric: Metric, signs: Array, copies: NDArray[np.int64], more: int = 0
 ) -> tuple[str, list[JudgedMean]]:
+    """Estimate from labelled queries; with ``more``, errors are those with so many more."""
     labelled = joined.labelled
     human, judge = joined.values(metric, joined.human), joined.values(metric, joined.judge)
     if np.isnan(human[:, labelled]).any():
@@ -172,7 +180,7 @@ def _by_query(
             warnings.warn(f"only {distinct} {which} human labels: intervals hold from about {FEW} on", stacklevel=5)
         same = None if np.unique(among).size == among.size else among
         estimates.append(
-            prediction_powered(y[known], f[known], f[others], same).over(float(counts.mean()), counts.size)
+            prediction_powered(y[known], f[known], f[others], same, more=more).over(float(counts.mean()), counts.size)
         )
     return str(metric), estimates
 
@@ -188,9 +196,10 @@ def _informative(joined: JudgedRuns, metric: Metric, signs: Array) -> NDArray[np
     return out
 
 
-def _by_document(
+def by_document(
     joined: JudgedRuns, metric: Metric, signs: Array, copies: NDArray[np.int64]
 ) -> tuple[str, list[JudgedMean]]:
+    """Estimate from sampled documents."""
     grades, offsets = (np.nan_to_num(joined.human), np.nan_to_num(joined.judge)), joined.offsets
     title, discounts, human, judge = discounted(metric, joined.scores, *grades, offsets)
     drawn, estimates = (human, judge, joined.judge, joined.probabilities, offsets, copies), []
@@ -203,7 +212,7 @@ def _by_document(
     return title, estimates
 
 
-def _require_labels(joined: JudgedRuns, metric: Metric) -> tuple[str, ...]:
+def require_labels(joined: JudgedRuns, metric: Metric) -> tuple[str, ...]:
     """Check how many queries have human labels, and return what is assumed of them."""
     labelled = joined.labelled
     n = int(labelled.sum())
@@ -251,23 +260,27 @@ def join(
     )
 
 
-def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = None) -> JudgedRuns:
+def join_runs(runs: Mapping[str, Run], judge: Run | None, human: pl.DataFrame | None = None) -> JudgedRuns:
     """Join runs with the grades of a judge and, as :func:`read_judgements` returns them, of humans.
 
-    Queries are those of the judge that every run has. Documents are ordered as in trec_eval, by id, descending.
+    Queries are those of the judge that every run has; without one, those of every run. Documents are ordered as in
+    trec_eval, by id, descending.
     """
-    grades, frames = trec.qrels_frame(table_of(judge)), [trec.run_frame(run) for run in runs.values()]
+    frames = [trec.run_frame(run) for run in runs.values()]
+    grades = _NONE if judge is None else trec.qrels_frame(table_of(judge))
     human = grades.clear() if human is None else human
-    if missing := human.join(grades, on="query", how="anti")["query"].n_unique():
+    missing = 0 if judge is None else human.join(grades, on="query", how="anti")["query"].n_unique()
+    if missing:
         hint = "let the judge grade them too: its errors are seen where both have grades"
         raise check.error("the judge must have graded the queries of human labels", got=f"{missing} not", hint=hint)
-    graded = grades.select("query").unique()
+    graded = (frames[0] if judge is None else grades).select("query").unique()
     queries = graded
     for name, frame in zip(runs, frames, strict=True):
         queries = queries.join(frame, on="query", how="semi")
         if queries.is_empty():
             hint = "check that both belong to the same topics and spell their ids alike"
-            raise check.error("runs and judge have no query in common", where=f"run {name!r}", hint=hint)
+            what = "runs have" if judge is None else "runs and judge have"
+            raise check.error(f"{what} no query in common", where=f"run {name!r}", hint=hint)
     rows = pl.concat([one.select(_KEYS) for one in (grades, human, *frames)]).unique()
     rows = rows.join(queries, on="query", how="semi").sort(_KEYS, descending=[False, True])
     columns = [(one, "score") for one in frames] + [(grades, "grade"), (human, "grade")]
@@ -313,9 +326,20 @@ def read_judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
 
 
 def table_of(source: Run) -> pl.DataFrame:
-    """Read qrels in any form, also .csv; a table keeps its further columns."""
+    """Read qrels in any form, also .csv, with the judgements that stand; a table keeps its further columns."""
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
         texts = dict.fromkeys(_KEYS, pl.String)
         table = pl.read_csv(check.readable(source), schema_overrides=texts, infer_schema_length=None)
-        return table.with_columns(pl.col(pl.String).str.replace(r"^'([=+\-@\t\r])", "$1"))  # as they are written
+        if "judge" in table.columns:
+            from rankwise.wings.judging import judgements
+
+            rows = judgements.read(source)
+            if rows.select(_KEYS).is_duplicated().any():
+                got, hint = (
+                    ", ".join(rows["judge"].unique().sort()),
+                    "merge them first: rw.judging.merge, or rankwise judge merge",
+                )
+                raise check.error("several judges graded the same document", got=got, where=str(source), hint=hint)
+            return rows
+        return tables.from_csv(table)
     return as_polars(source)[0].collect() if is_frame(source) else trec.qrels_frame(source)

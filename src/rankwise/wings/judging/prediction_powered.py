@@ -44,6 +44,11 @@ class JudgedMean(NamedTuple):
         """Return mean and error as a t-test, which has the interval and the p-value."""
         return TTest(self.value, self.fixed_error if fixed else self.error, self.freedom)
 
+    def with_fixed(self, variance: float) -> "JudgedMean":
+        """Return the mean with another variance for exactly these queries; that between queries stays."""
+        between = self.error**2 - self.fixed_error**2
+        return self._replace(error=math.sqrt(between + variance), fixed_error=math.sqrt(variance))
+
     def over(self, share: float, n_queries: int) -> "JudgedMean":
         """Return the mean over all queries of one that holds for a ``share`` of them and is exactly 0 for the others.
 
@@ -63,7 +68,7 @@ NO_DIFFERENCE = JudgedMean(value=0.0, error=0.0, fixed_error=0.0, freedom=1, jud
 
 
 def prediction_powered(
-    human: Array, judge: Array, unlabelled: Array, copies: NDArray[np.int64] | None = None
+    human: Array, judge: Array, unlabelled: Array, copies: NDArray[np.int64] | None = None, *, more: int = 0
 ) -> JudgedMean:
     """Estimate a mean by PPI++: λ·mean of the judge without labels + mean of (human − λ·judge) with labels.
 
@@ -73,14 +78,16 @@ def prediction_powered(
     first) are copies of one: errors are those of their sums.
 
     Labels that find no error of the judge, or no spread, do not prove that there is none: errors are at least as large
-    as if one of the labelled queries had been off by the spread of all.
+    as if one of the labelled queries had been off by the spread of all. With ``more``, errors are a forecast:
+    those with so many of the unlabelled queries labelled, if they tell the same as these.
 
     >>> human, judge = np.array([0.2, 0.4, 0.3, 0.7, 0.9, 0.5]), np.array([0.3, 0.4, 0.5, 0.8, 0.9, 0.7])
     >>> corrected = prediction_powered(human, judge, np.array([0.3, 0.5, 0.6, 0.8, 0.7, 0.4, 0.6, 0.9]))
     >>> round(corrected.value, 3), round(corrected.judge, 3), round(corrected.worth, 1)
     (0.5, 0.6, 12.0)
     """
-    n, rest = human.size, unlabelled.size
+    more = min(more, unlabelled.size)
+    n, rest = human.size + more, unlabelled.size - more
     everywhere = np.concatenate([judge, unlabelled])
     spread, largest = float(everywhere.var(ddof=1)), float(np.abs(np.concatenate([human, everywhere])).max())
     covariance = float(((human - human.mean()) * (judge - judge.mean())).mean())
@@ -93,10 +100,11 @@ def prediction_powered(
     variance, fixed = variances[0] + (weight**2 * spread / rest if rest else 0.0), variances[1] * rest / (n + rest)
     freedom = n - 1
     if copies is not None:
-        others = weight * (unlabelled - unlabelled.mean()) / max(rest, 1) if rest else unlabelled
-        variance = max(variance, _clustered(human - weight * judge, others, copies))
-        fixed = max(fixed, _clustered(human - fixed_weight * judge, 0.0 * others, copies) * rest / (n + rest))
-        freedom = int(np.unique(copies[:n]).size) - 1
+        others = weight * (unlabelled - unlabelled.mean()) / unlabelled.size if rest else 0.0 * unlabelled
+        clustered = _clustered(human - weight * judge, others, copies) * human.size / n
+        among = _clustered(human - fixed_weight * judge, 0.0 * others, copies) * human.size / n * rest / (n + rest)
+        variance, fixed = max(variance, clustered), max(fixed, among)
+        freedom = int(np.unique(copies[: human.size]).size) - 1 + more
     return JudgedMean(
         value=float(weight * ((unlabelled.mean() if rest else 0.0) - judge.mean()) + human.mean()),
         error=math.sqrt(variance),

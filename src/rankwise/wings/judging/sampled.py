@@ -47,25 +47,43 @@ def discounted(metric: Metric, scores: Array, human: Array, judge: Array, offset
     >>> discounted(metric("dcg@2"), scores, judge, judge, np.array([0, 3])).discounts.round(4).tolist()
     [[1.0, 0.6309, 0.0], [0.8155, 0.8155, 0.0]]
     """
+    ranked, rule, weights, divide = _terms(metric, offsets)
+    human_gains, judge_gains = (gains_by_rule(one, offsets, rule, weights, ranked.cutoff) for one in (human, judge))
+    for labels, gains in ((human, human_gains), (judge, judge_gains)):
+        if np.isnan(gains.dcg).any():
+            raise ranked._label_error(labels, offsets)
+    discounts = discounts_of(metric, scores, offsets)
+    if divide == PLAIN:
+        return Discounted(str(metric), discounts, human_gains.gains, judge_gains.gains)
+    ideal = np.repeat(np.where(judge_gains.dcg > 0.0, judge_gains.dcg, np.inf), np.diff(offsets))
+    return Discounted(f"{metric} over the judge's ideal", discounts / ideal, human_gains.gains, judge_gains.gains)
+
+
+def discounts_of(metric: Metric, scores: Array, offsets: Offsets) -> Array:
+    """Return (n_systems, n_docs) discounts of a metric that is a sum over documents: 0 beyond its cutoff.
+
+    >>> from rankwise.metrics import metric
+    >>> discounts_of(metric("ndcg@2"), np.array([[3.0, 2.0, 1.0]]), np.array([0, 3])).round(4).tolist()
+    [[1.0, 0.6309, 0.0]]
+    """
+    ranked, _, weights, _ = _terms(metric, offsets)
+    weights = np.where(np.arange(weights.size) < (ranked.cutoff or weights.size), weights, 0.0)
+    return np.array([_discounts(weights, row, offsets, ranked.ties) for row in scores])
+
+
+def _terms(metric: Metric, offsets: Offsets) -> tuple[RankMetric, Rule, Array, int]:
+    """Return the metric, the rule of gains, the weights of ranks, and what a query's sum is divided by."""
     function, *arguments = metric._kernel(longest(offsets)) if isinstance(metric, RankMetric) else (None,)
     if not isinstance(metric, RankMetric) or function is not weighted_sum or arguments[2] not in (PLAIN, BY_IDEAL):
         what = f"{metric} is not a sum over documents, and estimates of it from sampled documents would be biased"
         hint = "use dcg@10, precision@10, rbp or ndcg@10, which is taken over the judge's ideal; or judge whole queries"
         raise check.error(what, hint=hint)
+    if metric.judged_only:
+        raise check.error("estimates from a sample count all documents", got=str(metric), hint="leave judged_only out")
     if metric.ties not in ("average", "row"):
         what = "ties=worst and ties=best depend on labels that are not known"
         raise check.error(what, got=str(metric), hint="use ties=average")
-    rule, weights, divide = cast("tuple[Rule, Array, int]", arguments)
-    human_gains, judge_gains = (gains_by_rule(one, offsets, rule, weights, metric.cutoff) for one in (human, judge))
-    for labels, gains in ((human, human_gains), (judge, judge_gains)):
-        if np.isnan(gains.dcg).any():
-            raise metric._label_error(labels, offsets)
-    weights = np.where(np.arange(weights.size) < (metric.cutoff or weights.size), weights, 0.0)
-    discounts = np.array([_discounts(weights, row, offsets, metric.ties) for row in scores])
-    if divide == PLAIN:
-        return Discounted(str(metric), discounts, human_gains.gains, judge_gains.gains)
-    ideal = np.repeat(np.where(judge_gains.dcg > 0.0, judge_gains.dcg, np.inf), np.diff(offsets))
-    return Discounted(f"{metric} over the judge's ideal", discounts / ideal, human_gains.gains, judge_gains.gains)
+    return metric, *cast("tuple[Rule, Array, int]", tuple(arguments))
 
 
 def judge_errors(grades: Array, errors: Array, judged: Mask) -> tuple[Array, Offsets, Array, Array]:

@@ -1,7 +1,6 @@
 """The application of ``rankwise serve``: scores and explanations of several models over HTTP, health and metrics."""
 
 import asyncio
-import base64
 import hashlib
 import json
 import logging
@@ -11,8 +10,6 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import resources
-from string import Template
 from typing import NamedTuple
 
 import numpy as np
@@ -169,7 +166,7 @@ class Service:
         self.replace({name: ServedModel(name, model) for name, model in models.items()})
         threads = {"score": thread_count(), "explain": 1}  # libraries share state when they explain
         self._pools = {method: ThreadPoolExecutor(count, method) for method, count in threads.items()}
-        self._page, self._policy = _page()
+        self._page, self._policy = pages.of_package("rankwise.wings.serve", "page")
 
     def replace(self, models: dict[str, ServedModel]) -> None:
         """Serve other models by the same names; requests that are being answered keep theirs."""
@@ -365,15 +362,3 @@ def _error(wrong: ValueError) -> Response:
     message = check.Message.of(wrong)
     fields = {"what": message.what, "got": message.got, "where": str(message.where) or message.about}
     return _json({"error": {"message": str(message), **fields, "hint": message.plain}}, getattr(wrong, "status", 422))
-
-
-def _page() -> tuple[str, str]:
-    """Return the page at ``/`` and its content security policy: its own script, and requests to this service."""
-    markup = resources.files("rankwise.wings.serve").joinpath("page.html").read_text(encoding="utf-8")
-    script = resources.files("rankwise.wings.serve").joinpath("page.js").read_text(encoding="utf-8")
-    script = '(() => {\n"use strict";\n' + pages.shared("words.js") + script + "})();\n"
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
-    policy += "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    page = Template(markup).substitute(style=pages.shared("page.css"), script=script)
-    return page, policy

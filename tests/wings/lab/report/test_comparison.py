@@ -82,9 +82,14 @@ def test_the_explorer_has_every_document_of_runs_by_id_with_its_judgment(runs):
     (described,) = found.index["sets"]
     assert described["methods"] == ["one", "two"]
     header, values = unpack(found.packs["set-0"])
-    assert header == {"ids": ["401", "402", "403"], "documents": [5, 2, 2], "relevant": [3, 1, 1]}
+    assert header == {
+        "ids": ["401", "402", "403"], "documents": [5, 2, 2], "relevant": [3, 1, 1],
+        "alike": ["rbo", "overlap@10", "tau", "tau_ap"],
+    }  # fmt: skip
     expected = np.stack(list(runs.paired.values.values()), axis=1)
-    np.testing.assert_allclose(values.reshape(expected.shape), expected, rtol=1e-6)
+    np.testing.assert_allclose(values[: expected.size].reshape(expected.shape), expected, rtol=1e-6)
+    alike = rw.metrics.similarity(*runs.paired.evaluations.values())
+    np.testing.assert_allclose(values[expected.size :].reshape(4, 3), list(alike.values.values()), atol=6e-4)
     documents, scores = unpack(found.packs["set-0-0"])
     assert documents["ids"][:5] == ["x", "d9", "d3", "d2", "d1"]  # trec_eval's order of ties
     assert documents["labels"][:5] == [None, 1.0, 1.0, 0.0, 2.0]  # nobody judged x

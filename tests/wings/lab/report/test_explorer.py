@@ -104,6 +104,26 @@ def shown(page: Any, side: str) -> list[str]:
     return [str(text) for text in page.locator(f"#x-ranking-{side} td.document").all_inner_texts()]
 
 
+def test_queries_are_sorted_by_how_alike_two_rankings_are(page, results):
+    """Of every two methods, in either order, by similarities that are computed here from the frames."""
+    methods = list(METHODS)
+    rows = {name: part for (name,), part in results.documents.partition_by("method", as_dict=True).items()}
+    queries = rows[methods[0]]["query"].unique(maintain_order=True).to_list()
+    for one, other in ((1, 0), (1, 2), (0, 2)):
+        page.select_option("#x-a", label=methods[one])
+        page.select_option("#x-b", label=methods[other])
+        page.select_option("#x-sort", label="least alike first, by tau")
+        expected = {}
+        for query in queries:
+            scores = [rows[methods[place]].filter(query=query).sort("document")["score"] for place in (one, other)]
+            expected[query] = rw.metrics.similarity_measure("tau")(scores[0], scores[1], [0, len(scores[0])])[0]
+        ranked = [round(float(expected[name]), 3) for name in names(page)]
+        assert len(ranked) > 5
+        assert ranked == sorted(ranked)
+        assert ranked[0] == min(round(float(value), 3) for value in expected.values())
+        assert f"tau {ranked[0]:.3f}".replace("-", "−") in page.locator("#x-list .row .about").first.inner_text()
+
+
 @pytest.mark.filterwarnings("ignore:100% of the first 10 documents of two were judged")
 def test_documents_that_a_run_did_not_retrieve_are_not_ranked_and_those_that_nobody_judged_have_a_dash(
     browser, tmp_path

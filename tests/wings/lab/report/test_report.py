@@ -637,7 +637,7 @@ def test_explorer_holds_the_frames(results):
     header, numbers = unpack(found.packs["set-0"])
     assert header["ids"][0] == EVIL
     first = results.queries.filter(pl.col("trial") == 0, pl.col("level") == 0.0)
-    values = numbers.reshape(2, 2, -1)
+    values = numbers[: 4 * len(header["ids"])].reshape(2, 2, -1)
     for place, method in enumerate(described["methods"]):
         own = first.filter(pl.col("method") == method)
         assert header["ids"] == own["query"].to_list()
@@ -685,6 +685,15 @@ def test_explorer_takes_queries_at_even_distances_when_they_are_too_many(monkeyp
     assert len(chunks) == len(made.index["sets"][0]["chunks"]) > 1
     kept = found.documents.filter(pl.col("method") == "XE-NDCG", pl.col("query").is_in(header["ids"]))
     assert [label for chunk in chunks for label in chunk["labels"]] == kept["label"].to_list()
+
+
+def test_explorer_keeps_one_similarity_or_none_when_they_are_too_many(monkeypatch, results):
+    for most, names in {10**6: 4, 100: 1, 20: 0}.items():
+        monkeypatch.setattr("rankwise.wings.lab.report.explorer.MOST_SIMILARITIES", most)
+        found = packed(View(results))
+        assert found is not None
+        header, _ = unpack(found.packs["set-0"])
+        assert header["alike"] == ["rbo", "overlap@10", "tau", "tau_ap"][:names], len(header["ids"])
 
 
 def test_explorer_leaves_features_out_when_they_are_too_many(monkeypatch):

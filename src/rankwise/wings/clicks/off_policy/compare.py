@@ -2,11 +2,12 @@
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import numpy as np
 import polars as pl
@@ -39,8 +40,12 @@ from rankwise.wings.clicks.off_policy.decision import (
 )
 from rankwise.wings.clicks.off_policy.estimators import Estimated, LogCandidates
 from rankwise.wings.clicks.off_policy.log_rows import LoggedRows, require_item_probabilities, require_lists_without_gaps
+from rankwise.wings.clicks.off_policy.segments import SegmentClicks, log_parts, outcome
 from rankwise.wings.clicks.off_policy.targets import Estimates, estimates, fitted
 from rankwise.wings.clicks.positions.bias import Bias
+
+if TYPE_CHECKING:
+    from rankwise.data.segments import Segment
 
 ESTIMATORS = ("position", "item-position", "cascade")
 PRODUCTION = "production"
@@ -64,6 +69,7 @@ def compare(
     targets: RankingDataset | Estimates | None = None,
     unchecked: Annotated[bool, "Whether to decide although a check fails, or that of the bias cannot run."] = False,
     seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
+    segment: "Segment | None" = None,
 ) -> OffPolicyComparison | OffPolicyComparisons:
     """Compare candidates with production by the clicks on rankings that were logged, and say which to ship.
 
@@ -114,6 +120,11 @@ def compare(
     of the exposure of documents that were shown. It assumes that they are like these, which rankers chose, and decides
     nothing.
 
+    ``segment`` says which segments gain and which lose, with candidates alone and levels by Holm over segments and
+    candidates: a feature of queries, a mapping from query ids, "traffic" (head, torso and tail), as in
+    :func:`rankwise.evaluate`, or ``"segment"``, that of the log's impressions. Each is compared by its part of the log,
+    for which R̂ is fitted anew.
+
     Where the check of the bias alarms or cannot run, the bias has no intervals, or production had other clicks in the
     log than are estimated for it, nothing passes unless ``unchecked=True``. Whether users click less below a click is
     printed with the verdict. ``assumptions`` of the result has all checks, and those that this log does not allow.
@@ -128,6 +139,11 @@ def compare(
     >>> result.verdict, result.recommended, round(result.alone.unsupported, 2)
     ('ship', 1.0, 0.1)
     """
+    if segment is not None:
+        settings: Keywords = {"estimator": estimator, "cutoff": cutoff, "temperature": temperature, "by": by}
+        settings |= {"unchecked": unchecked, "seed": seed}
+        whole = compare(systems, log, bias, features, level=level, blends=blends, targets=targets, **settings)
+        return _with_segments(whole, systems, log, bias, features, segment, **settings)
     check.choice("estimator", estimator, ESTIMATORS)
     check.number("level", level, least=0.5, most=1.0, open_ends=True)
     shares = tuple(check.number("each of the blends", share, least=0.0, most=1.0) for share in blends)
@@ -240,6 +256,37 @@ def compare(
     if len(candidates) == 1:
         return compared(candidates[0], level)
     return OffPolicyComparisons(comparisons=tuple(_by_holm(candidates, compared, level)), level=level)
+
+
+def _with_segments(
+    whole: OffPolicyComparison | OffPolicyComparisons, systems: Mapping[str, Scored], log: Log, bias: Bias | None,
+    features: RankingDataset | Table | None, segment: "Segment", **settings: object,
+) -> OffPolicyComparison | OffPolicyComparisons:  # fmt: skip
+    """Add what each segment says of each candidate alone; Holm goes over both, gains and losses alike."""
+    *candidates, production = _names(systems)
+    if features is None and any(isinstance(_taken(system, log), np.ndarray | list) for system in systems.values()):
+        hint = "pass runs, or the features as the fourth argument"
+        raise check.error("scores in the order of the log's pairs have no segments", hint=hint)
+    parts = [*log_parts(log, segment, None if features is None else log.documents(features))]
+    left, found = list(itertools.product(candidates, range(len(parts)))), dict[tuple[str, int], SegmentClicks]()
+    while left:
+        level = 1.0 - (1.0 - whole.level) / len(left)
+        for name, number in left:
+            pair = {name: systems[name], production: systems[production]}
+            options = {"bias": bias, "features": features, "level": level, "blends": (1.0,), **settings}
+            found[name, number] = outcome(*parts[number], level, functools.partial(_alone, pair, options))
+        still = [key for key in left if found[key].verdict == "cannot tell"]
+        if len(still) == len(left):
+            break
+        left = still
+    rows = {name: tuple(found[name, number] for number in range(len(parts))) for name in candidates}
+    if isinstance(whole, OffPolicyComparison):
+        return replace(whole, segments=rows[whole.candidate])
+    return replace(whole, comparisons=tuple(replace(one, segments=rows[one.candidate]) for one in whole.comparisons))
+
+
+def _alone(systems: Mapping[str, Scored], options: Keywords, part: Log) -> OffPolicyComparison:
+    return cast("OffPolicyComparison", compare(systems, part, **options))
 
 
 def _by_holm(

@@ -14,6 +14,7 @@ from rankwise.base.arrays import Json
 from rankwise.statistics import BLUE, GREY, VERMILLION, Result, canvas, times_as_many
 from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.estimators import Estimated
+from rankwise.wings.clicks.off_policy.segments import SegmentClicks, as_rows, segment_table
 from rankwise.wings.clicks.positions.check import BiasCheck
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class OffPolicyComparison(Result):
     n_impressions: float
     left_out: int = 0
     """Queries of the log that are left out, because a system was trained on their clicks."""
+    segments: tuple[SegmentClicks, ...] = ()
+    """Who gains and who loses with the candidate alone, where ``segment`` asked for it."""
 
     @property
     def alone(self) -> Blend:
@@ -114,6 +117,7 @@ class OffPolicyComparison(Result):
     def to_dict(self) -> Json:
         """Return the verdict, the blends and the assumptions as JSON-serializable data."""
         facts = {name: getattr(self, name) for name in ("verdict", "reason", "recommended", "level", "left_out")}
+        facts |= {"segments": as_rows(self.segments)} if self.segments else {}
         return facts | {"blends": self.to_frame().to_dicts(), "assumptions": [asdict(one) for one in self.assumptions]}
 
     def to_frame(self) -> pl.DataFrame:
@@ -142,6 +146,10 @@ class OffPolicyComparison(Result):
 
     def _name(self, blend: Blend) -> str:
         return self.candidate if blend.share == 1.0 else f"{blend.share:g} {self.candidate}"
+
+    def tables(self) -> list[tables.Table]:
+        """Return the table of blends, and that of segments where there are any."""
+        return [self.table(), *([segment_table(self.candidate, self.segments)] if self.segments else [])]
 
     def figure(self) -> "Figure":
         """Draw the difference of each blend with its interval, and the verdict."""
@@ -205,6 +213,10 @@ class OffPolicyComparisons(Result):
     def to_dict(self) -> Json:
         """Return the comparison of each candidate as JSON-serializable data."""
         return {"level": self.level, "candidates": {one.candidate: one.to_dict() for one in self.comparisons}}
+
+    def tables(self) -> list[tables.Table]:
+        """Return the table of candidates, and those of segments where there are any."""
+        return [self.table(), *(segment_table(one.candidate, one.segments) for one in self.comparisons if one.segments)]
 
     def figure(self) -> "Figure":
         """Draw the difference of each candidate with its interval."""

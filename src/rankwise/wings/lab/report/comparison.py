@@ -11,6 +11,7 @@ from rankwise.statistics import (
     Finding,
     Gain,
     Pair,
+    SegmentComparison,
     Titles,
     alpha,
     chosen_pairs,
@@ -63,6 +64,8 @@ def write_comparison(
         ("pairs", "Every pair", "\n".join(_pairs(comparison, shown))),
         ("queries", f"{comparison.paired.unit.capitalize()} by {comparison.paired.unit}", _by_unit(comparison, shown)),
     ]
+    if comparison.segments is not None:
+        sections.insert(3, ("segments", "By segment", "\n".join(_segments(comparison, comparison.segments, shown))))
     if packed is not None:
         runs = any(
             one.ranked is not None and one.ranked.judged is not None for one in comparison.paired.evaluations.values()
@@ -232,6 +235,15 @@ def _tested(pair: Pair) -> tuple[tables.TableCell | str, ...]:
         tables.number(pair.effect_size, 2, signed=True),
         f"{pair.wins}/{pair.ties}/{pair.losses}",
     )
+
+
+def _segments(comparison: Comparison, segments: SegmentComparison, titles: Mapping[str, str]) -> Iterator[str]:
+    """A table of segments for each metric; those of all metrics but the first are folded."""
+    for number, metric in enumerate(comparison.metrics):
+        rows = tuple(one for one in segments.pairs if one.metric == metric)
+        table = replace(segments, pairs=rows).table(titles={metric: titles[metric]})
+        written = html.table(f"segments-{number}", titles[metric], "", table.html())
+        yield html.folded(titles[metric], written) if number else written
 
 
 def _by_unit(comparison: Comparison, titles: Mapping[str, str]) -> str:

@@ -19,6 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import Comparison
+from rankwise import metrics as rw_metrics
 from rankwise.base.arrays import Column, Ids, Json, offsets_of
 from rankwise.statistics import Ranked, colours_of
 from rankwise.wings.lab.report.view import View
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 MOST_QUERIES = 10_000
 MOST_DOCUMENTS = 500_000
+MOST_SIMILARITIES = 1_000_000
+"""Similarities of rankings, of all pairs and queries, that are embedded; beyond that only the first, or none."""
+SIMILARITIES = ("rbo", "overlap@10", "tau", "tau_ap")
 MOST_NUMBERS = 5_000_000
 """Features, all together, that are embedded; beyond that the page has rankings without features."""
 COLOUR_NAMES = {
@@ -114,7 +118,9 @@ def pack_set(explored: Explored, key: str, packs: dict[str, str]) -> Json:
     sizes = explored.queries["len"].to_numpy()
     starts = offsets_of(sizes)
     facts = {"ids": explored.queries["query"].to_list(), "documents": sizes.tolist()}
-    packs[key] = pack(facts | {"relevant": explored.relevant.tolist()}, explored.values)
+    alike = _similarities(wide, len(methods), starts)
+    facts |= {"relevant": explored.relevant.tolist(), "alike": [*alike]}
+    packs[key] = pack(facts, explored.values, *alike.values())
     bounds = _cuts(starts)
     for chunk, (first, last) in enumerate(itertools.pairwise(bounds)):
         span = slice(int(starts[first]), int(starts[last]))
@@ -137,6 +143,20 @@ def pack_set(explored: Explored, key: str, packs: dict[str, str]) -> Json:
         "queries": explored.total,
         "highest": float(wide["label"].max() or 0.0),  # type: ignore[arg-type]
     }
+
+
+def _similarities(wide: pl.DataFrame, methods: int, starts: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+    """Similarity -> (pairs of methods, queries), pairs in the order (0, 1), (0, 2), …; those that are defined."""
+    scores = [wide[f"score {place}"].fill_null(-math.inf).fill_nan(-math.inf).to_numpy() for place in range(methods)]
+    pairs = list(itertools.combinations(scores, 2))
+    room = MOST_SIMILARITIES // max(len(pairs) * (starts.size - 1), 1)
+    found = {}
+    for name in SIMILARITIES[: len(SIMILARITIES) if room >= len(SIMILARITIES) else min(room, 1)] if pairs else ():
+        measure = rw_metrics.similarity_measure(name)
+        rows = np.array([measure(one, other, starts) for one, other in pairs])
+        if not np.isnan(rows).all():
+            found[name] = rows.round(3).astype(np.float32)
+    return found
 
 
 def _side_by_side(rows: pl.DataFrame, methods: list[str]) -> pl.DataFrame:

@@ -179,7 +179,7 @@ class FactorizationRanker(RecommenderMixin, TorchRanker):
         eval_sets, callback = moved.taken("rw.recommend.FactorizationRanker.fit", others, eval_sets, callback)
         reject(self, "fit", others)
         if getattr(train, "document_weights", None) is not None:
-            hint = "drop them: data.with_(document_weights=None); weights of users are weights="
+            hint = "drop them: data.with_(document_weights=None); `pass weights=…` for weights of users"
             raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
         if isinstance(train, RankingDataset):
             fit_arguments.reject_start(train, self)

@@ -10,10 +10,9 @@ import numpy as np
 from rankwise import check
 from rankwise.base import files
 from rankwise.base.arrays import Keywords
-from rankwise.data.io import TABLES, ending, file_formats
+from rankwise.data.io import TABLES, ending, file_formats, read_objects
 from rankwise.wings.rerank.data.lists import Lists
 from rankwise.wings.rerank.data.rows import NUMBERS, TextRoles, gather
-from rankwise.wings.rerank.data.texts import read_objects
 
 _FORMATS = ("jsonl", "csv", "parquet")
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", **TABLES}

@@ -8,7 +8,7 @@ import numpy as np
 from rankwise import check
 from rankwise.base.arrays import Json, Keywords, offsets_of
 from rankwise.data.columns import COLUMNS
-from rankwise.wings.rerank.data.texts import text_of
+from rankwise.data.io import text_of
 
 if TYPE_CHECKING:
     from rankwise.wings.rerank.data.lists import Lists

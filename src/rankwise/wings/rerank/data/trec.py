@@ -13,11 +13,10 @@ from rankwise import RankingDataset, Stream, check
 from rankwise.base.arrays import Keywords, offsets_of
 from rankwise.base.tables import count
 from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.data.io import file_formats, read_table
+from rankwise.data.io import TextSource, file_formats, read_table, read_texts
 from rankwise.evaluation import IrDataset, Run, qrels_frame, ranked, run_frame
 from rankwise.wings.rerank.data.lists import Lists
 from rankwise.wings.rerank.data.read import read as read_file
-from rankwise.wings.rerank.data.texts import TextSource, read_texts
 
 _SUFFIXES = ("", ".gz", ".zst")
 _COLUMNS = ("query-id", "corpus-id", "score")

@@ -83,6 +83,11 @@ async function takeSet(which) {
   state.b = state.a === 0 ? Math.min(1, methods.length - 1) : 0;
   fill(get("x-a"), methods, state.a);
   fill(get("x-b"), methods, state.b);
+  const sort = get("x-sort");
+  for (const option of sort.querySelectorAll(".alike")) option.remove();
+  const names = state.set.alike.map((name, i) => make("option", { value: `${ALIKE}${i}`, className: "alike" }, `least alike first, by ${name}`));
+  sort.append(...names);
+  if (!sort.value) sort.value = "size";
 }
 
 function best(count) {

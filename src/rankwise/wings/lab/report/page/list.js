@@ -3,8 +3,11 @@
 const ROW = 48; // height of a query, in pixels; the style sheet says the same
 const AHEAD = 8; // rows drawn beyond what can be seen
 
+const ALIKE = "alike-";
+
 function keyOf(order) {
   const set = state.set;
+  if (order.startsWith(ALIKE)) return (q) => similarity(set, Number(order.slice(ALIKE.length)), q);
   return {
     size: (q) => -Math.abs(difference(q)),
     a: (q) => -difference(q),
@@ -69,7 +72,10 @@ function row(place) {
   const fill = make("i", { className: apart > 0 ? "a" : "b" });
   fill.style.width = `${(50 * Math.abs(apart || 0)) / state.reach}%`;
   bar.append(fill);
-  const about = `${counted(set.documents[query], "document")}, ${set.relevant[query]} relevant`;
+  const order = get("x-sort").value;
+  const measure = order.startsWith(ALIKE) ? Number(order.slice(ALIKE.length)) : -1;
+  const also = measure < 0 ? `${set.relevant[query]} relevant` : `${set.alike[measure]} ${number(similarity(set, measure, query), 3)}`;
+  const about = `${counted(set.documents[query], "document")}, ${also}`;
   const element = make("div", {
     id: `x-row-${place}`, className: chosen ? "row chosen" : "row", role: "option", "aria-selected": String(chosen),
     "aria-posinset": place + 1, "aria-setsize": state.shown.length,

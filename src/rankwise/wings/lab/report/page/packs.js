@@ -24,6 +24,16 @@ function value(set, method, metric, query) {
   return set.values[(method * state.index.metrics.length + metric) * set.ids.length + query];
 }
 
+// How alike two methods rank a query, which lies behind the values: a row for each pair (0, 1), (0, 2), …
+function similarity(set, measure, query) {
+  const count = set.methods.length;
+  const [one, other] = [Math.min(state.a, state.b), Math.max(state.a, state.b)];
+  if (one === other) return 1;
+  const pair = one * count - (one * (one + 1)) / 2 + other - one - 1;
+  const before = count * state.index.metrics.length + measure * ((count * (count - 1)) / 2);
+  return set.values[(before + pair) * set.ids.length + query];
+}
+
 function difference(query) {
   return value(state.set, state.a, state.metric, query) - value(state.set, state.b, state.metric, query);
 }

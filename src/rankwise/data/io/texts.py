@@ -14,7 +14,8 @@ TextSource = Mapping[str, Any] | str | Path | Callable[[Collection[str]], Mappin
 """A file, a dictionary of ids and texts, or a function that returns the dictionary of some ids."""
 
 _IDS = ("_id", "id", "docid", "doc_id", "query_id", "qid")
-_BODIES = ("text", "contents", "body")
+BODIES = ("text", "contents", "body")
+"""Fields that may hold the text of a document."""
 _SHOWN = 80
 
 
@@ -27,7 +28,7 @@ def text_of(value: object) -> str | None:
     if isinstance(value, str):
         return value if is_text(value) else None
     if isinstance(value, Mapping):
-        body = next((value[name] for name in _BODIES if name in value), None)
+        body = next((value[name] for name in BODIES if name in value), None)
         title = value.get("title") or ""
         if is_text(body) and is_text(title):
             return f"{title} {body}".strip()
@@ -48,7 +49,7 @@ def read_texts(source: TextSource, ids: Collection[str] | None = None) -> dict[s
                 raise check.error("a text must be a str", got=repr(value)[:_SHOWN], where=f"id {key!r}")
         return {str(key): str(text_of(value)) for key, value in source.items()}
     texts: dict[str, str] = {}
-    for number, key, value in _records(source):
+    for number, key, value in read_records(source):
         if ids is not None and key not in ids:
             continue
         where = f"line {number} of {file_formats.shown(source)}"
@@ -56,7 +57,7 @@ def read_texts(source: TextSource, ids: Collection[str] | None = None) -> dict[s
             raise check.error("an id may stand only once in a file of texts", got=repr(key), where=where)
         text = text_of(value)
         if text is None:
-            hint = f"each line must have a text, called {' or '.join(map(repr, _BODIES))}"
+            hint = f"each line must have a text, called {' or '.join(map(repr, BODIES))}"
             raise check.error("there is no text", got=f"the object of id {key!r}", where=where, hint=hint)
         texts[key] = text
     return texts
@@ -83,8 +84,8 @@ def _object(line: bytes, number: int, path: str | Path) -> Json:
     return value
 
 
-def _records(path: str | Path) -> Iterator[tuple[int, str, object]]:
-    """Iterate over line, id and text of each record; the first line tells JSON from columns."""
+def read_records(path: str | Path) -> Iterator[tuple[int, str, object]]:
+    """Iterate over line, id and value (a text, or an object) of each record; the first line tells JSON from columns."""
     is_json = None
     for number, line in file_formats.read_lines(path):
         where = f"line {number} of {file_formats.shown(path)}"
