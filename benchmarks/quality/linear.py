@@ -11,6 +11,7 @@ FOLDER is that of `benchmarks/README.md`; "tmdb" is the second set of `tmdb-judg
 """
 
 import csv
+import functools
 import gzip
 import time
 import warnings
@@ -119,10 +120,10 @@ def coordinate_ascent(train: Lists, valid: Lists, rows: list[np.ndarray], restar
 
 def measure(folder: str, data: str, folds: int, restarts: int) -> dict[str, tuple[np.ndarray, float]]:
     """Return the metric of every test query, and the seconds of a fold, for each model."""
-    peers = {
+    peers: dict[str, Callable[[Lists, Lists, list[np.ndarray]], np.ndarray]] = {
         "logistic regression": logistic,
         "RankSVM": rank_svm,
-        "coordinate ascent": lambda *given: coordinate_ascent(*given, restarts=restarts),
+        "coordinate ascent": functools.partial(coordinate_ascent, restarts=restarts),
     }
     values: dict[str, list[np.ndarray]] = {}
     seconds: dict[str, float] = {}

@@ -198,7 +198,7 @@ class LinearModel(Model):
             shapes |= {"fill": (n,), "knots": (curves, KNOTS), "heights": (curves, KNOTS)}
             for name, shape in shapes.items():
                 dtype = np.float32 if name in ("knots", "heights") else np.float64
-                if name not in arrays or (arrays[name].shape, arrays[name].dtype) != (shape, dtype):
+                if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != np.dtype(dtype):
                     raise storage.InvalidModelError(f"no {name} of the shape {shape}")
                 if not np.isfinite(arrays[name]).all():
                     raise storage.InvalidModelError(f"{name} that are not finite")

@@ -252,13 +252,13 @@ def test_weights_are_written_beside_intervals_that_hold(valid):
     assert (found.values < found.high).all()
     assert found.to_frame().columns == ["feature", "within_query", "weight", "low", "high"]
     largest = int(np.argmax(np.abs(fitted[0].model_.weights)))
-    assert found.table().rows[0][0] == samples[0].feature_names[largest]
+    assert found.table().rows[0][0] == samples[0].feature_names[largest]  # type: ignore[index]
     again = fitted[0].weights(samples[0], samples=100)
     assert np.array_equal(found.low, again.low)
     plain = fitted[0].weights()
     assert plain.table().header == ("feature", "weight")
     figure = found.plot()
-    assert [text.get_text() for text in figure.axes[0].get_yticklabels()][-1] == samples[0].feature_names[largest]
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()][-1] == samples[0].feature_names[largest]  # type: ignore[index]
 
 
 def test_rounding_says_what_it_loses(data, valid):
@@ -304,17 +304,19 @@ def test_ctrl_c_keeps_the_best_strength_so_far(data, valid):
     assert model.score(valid) == max(model.history_["ndcg@10"])
 
 
-def test_a_path_resumes(data, valid, tmp_path):
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+def test_a_path_resumes(penalty, data, valid, tmp_path):
     def cut(done: int, _: object) -> None:
         if done == 4:
             raise RuntimeError
 
-    whole = linear(checkpoint=tmp_path / "whole").fit(data, valid)
+    whole = linear(penalty=penalty, checkpoint=tmp_path / "whole").fit(data, valid)
     with pytest.raises(RuntimeError):
-        linear(checkpoint=tmp_path / "cut").fit(data, valid, callback=cut)
+        linear(penalty=penalty, checkpoint=tmp_path / "cut").fit(data, valid, callback=cut)
     assert rw.load(tmp_path / "cut").score(valid) == max(whole.history_["ndcg@10"][:4])
     seen: list[int] = []
-    resumed = linear(checkpoint=tmp_path / "cut").fit(data, valid, resume=True, callback=lambda at, _: seen.append(at))
+    resumed = linear(penalty=penalty, checkpoint=tmp_path / "cut")
+    resumed.fit(data, valid, resume=True, callback=lambda at, _: seen.append(at))
     assert seen == [5, 6, 7, 8, 9]
     assert resumed.history_ == whole.history_
     assert np.array_equal(resumed.predict(valid), whole.predict(valid))

@@ -61,18 +61,20 @@ class LinearLearner(Learner[LinearModel]):
         weights = np.ones(train.n_queries) if train.weights is None else train.weights
         self.shares = weights / max(float(weights.sum()), 1e-300)
         self.weights = self.origin = np.append(np.zeros(self.transform.width), self.start)
-        self.schema, self._problem = Schema.of(train), None
+        self.schema = Schema.of(train)
+        self._problem: Problem | None = None
         self.path: Sequence[Strength] = ()
 
     def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
         """Fit at the next strength; returns the loss there."""
-        if self._problem is None:
-            self._problem = self.problem()
-            self.path = self._strengths(self._problem)
+        problem = self._problem
+        if problem is None:
+            problem = self._problem = self.problem()
+            self.path = self._strengths(problem)
         if self.done == len(self.path):
             raise NothingLeftToLearn("converged", lambda: stopping.no_gradient(self.train, self.objective))
         l1, l2 = self.path[self.done]
-        found = self._problem.fit(self.weights, self.shares, l1, l2)
+        found = problem.fit(self.weights, self.shares, l1, l2)
         if not l1 + l2 and (not found.converged or found.loss < 1e-6):
             check.warn(
                 "without a penalty these weights have no end: they tell all documents of different labels apart",
@@ -111,7 +113,7 @@ class LinearLearner(Learner[LinearModel]):
 
     def _strengths(self, problem: Problem) -> Sequence[Strength]:
         """Return the strengths to fit: one that is given, those that rounds choose from, or the best of folds."""
-        _, slopes = problem.loss(self.weights, self.shares)
+        _, slopes = problem.loss(self.origin, self.shares)
         if not slopes.any():
             raise NothingLeftToLearn("converged", lambda: stopping.no_gradient(self.train, self.objective))
         if self.strength is not None:
@@ -134,7 +136,7 @@ class LinearLearner(Learner[LinearModel]):
         used = range(count if train.n_docs < _ONE_FOLD else 1)
         scores = np.zeros((len(path), train.n_docs))
         for number in used:
-            rows, weights = rows_of(np.flatnonzero(fold == number), train.offsets)[0], self.weights
+            rows, weights = rows_of(np.flatnonzero(fold == number), train.offsets)[0], self.origin
             shares = np.where(fold == number, 0.0, self.shares)
             for place, (l1, l2) in enumerate(path if shares.any() else ()):
                 weights = problem.fit(weights, shares / shares.sum(), l1, l2, quick=True).weights
@@ -177,7 +179,7 @@ class LinearLearner(Learner[LinearModel]):
             self.weights, self.done = last["weights"].reshape(self.weights.shape), int(last["done"])
             l1, l2 = last["penalty"].tolist()
             described = {"transform": self.transform.kind, "penalty": {"l1": l1, "l2": l2}}
-            best = LinearModel.from_files(described | {"rounds": int(last["rounds"])}, files, self.schema)
+            best = LinearModel.from_files(described | {"rounds": int(last["rounds"])}, dict(files), self.schema)
         self.best = self.current = best
         return best
 

@@ -74,7 +74,7 @@ class LinearRanker(IterativeRanker):
             Within(0.0),
             Unset("chosen"),
             "Strength of the ridge; 0 where only ``l1`` is set.",
-            Option(group=_GROUP),
+            Option(hidden=True),
             Search("log(0.001, 10, start=0.03)"),
         ] = None,
         l1: Annotated[
@@ -82,22 +82,22 @@ class LinearRanker(IterativeRanker):
             Within(0.0),
             Unset("none, or chosen"),
             "Strength of the penalty that makes weights 0.",
-            Option(group=_GROUP),
+            Option(hidden=True),
         ] = None,
         penalty: Annotated[
             str,
             OneOf(("l2", "l1")),
             "Penalty whose strength is chosen where neither is set.",
-            Option(group=_GROUP),
+            Option(hidden=True),
         ] = "l2",
         strengths: Annotated[
             int,
             Within(1, len(L2)),
             "Number of strengths at most that are tried.",
-            Option(metavar="N", group=_GROUP),
+            Option(hidden=True),
         ] = len(L2),
-        folds: Annotated[training.Folds, "They choose where there are no validation data."] = 5,
-        nonnegative: Annotated[bool, "Whether all weights are at least 0.", Option(group=_GROUP)] = False,
+        folds: Annotated[training.Folds, "They choose where there are no validation data.", Option(hidden=True)] = 5,
+        nonnegative: Annotated[bool, "Whether all weights are at least 0.", Option(hidden=True)] = False,
         monotone_constraints: Annotated[
             Mapping[str, int] | None,
             """Signs of weights, as of trees: ``{"price": -1, "rating": 1}``, by the names of features or their numbers

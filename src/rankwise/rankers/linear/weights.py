@@ -123,8 +123,7 @@ def resampled(learner: "LinearLearner", model: LinearModel, samples: int, seed: 
     start = np.append(model.weights, model.intercept)
     found = np.empty((samples, start.size))
     drawn = np.cumsum(np.exp(-1.0) / np.cumprod([1.0, *range(1, 20)]))  # chances of at most so many times
-    shown = True if learner.settings.progress is None else learner.settings.progress
-    with bar(shown, samples, "resamples") as update:
+    with bar(learner.settings.progress, samples, "resamples") as update:
         for number in range(samples):
             stream = learner.train.stream(seed).child("bootstrap", number)
             shares = learner.shares * np.searchsorted(drawn, stream.per_query(learner.train.n_queries)[:, 0])
@@ -132,7 +131,8 @@ def resampled(learner: "LinearLearner", model: LinearModel, samples: int, seed: 
                 found[number] = problem.fit(start, shares / shares.sum(), l1, l2, quick=True).weights
             else:
                 found[number] = start
-            update(number + 1, "")
+            if update is not None:
+                update(number + 1, "")
     return found
 
 
