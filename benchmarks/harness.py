@@ -114,7 +114,8 @@ def whole(folder: str, data: str = "mq2007") -> rw.RankingDataset:
         noise = np.random.default_rng(7).normal(size=(made.n_docs, 150)).astype(np.float32)
         features = np.hstack([made.features, noise])
         return rw.RankingDataset(features, made.labels, made.offsets, query_ids=made.query_ids)
-    names = {"mq2007": FILE_2007 + "*", "web10k": "web10k.fold1.*", "example": "rank.t*"}[data]
+    files = {"mq2007": FILE_2007 + "*", "web10k": "web10k.fold1.*", "example": "rank.t*", "tmdb": "title_features.csv*"}
+    names = files[data]
     paths = sorted(Path(folder).rglob(names))
     if not paths:
         raise FileNotFoundError(f"no {names} below {folder}")
@@ -122,6 +123,9 @@ def whole(folder: str, data: str = "mq2007") -> rw.RankingDataset:
         return rw.read_letor(paths[0])
     if data == "web10k":
         return rw.concatenate([rw.read_letor(path) for path in paths])
+    if data == "tmdb":
+        columns = ["features0", "features1", "features2"]
+        return rw.read_csv(paths[0], label="grade", query="qid", features=columns)
     found = [
         _example(path, part)
         for part in ("train", "test")

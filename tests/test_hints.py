@@ -175,7 +175,7 @@ def test_hints_of_commands_have_no_python():
     assert len(ours) > 20
     wrong = []
     for hint in ours:
-        rest = re.sub(r"--(?:set|search|blend|read) (?:'[^']*'|\S+)|\bname=(?:FILE|SCORES)", "", hint.text)
+        rest = re.sub(r"--(?:set|search|blend|read|cost) (?:'[^']*'|\S+)|\bname=(?:FILE|SCORES)", "", hint.text)
         if arguments(rest) or (_NAME.search(rest) and "rerank" not in hint.file and "texts" not in hint.file):
             wrong.append(str(hint))
     assert not wrong

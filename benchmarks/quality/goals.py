@@ -182,7 +182,7 @@ def with_a_cut_bag(seed: int, rounds: int) -> list[str]:
 
     def stop(round: int, _: object) -> None:
         if round == rounds:
-            raise rw.StopTraining("minutes")
+            raise rw.errors.StopTraining("minutes")
 
     def bag(loss: str, number: int, **options: Any) -> Any:
         ranker = rw.LightGBMRanker(loss, rounds=80, bagging_fraction=0.7, bagging_freq=1, **SETTINGS | {"seed": number})

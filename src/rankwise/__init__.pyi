@@ -24,6 +24,7 @@ from rankwise.metrics.base import Metric as Metric
 from rankwise.metrics.table import metric as metric
 from rankwise.model_selection.auto.ranker import AutoRanker as AutoRanker
 from rankwise.model_selection.cross_validate import cross_validate as cross_validate
+from rankwise.model_selection.feature_selection import select_features as select_features
 from rankwise.model_selection.frontier import frontier as frontier
 from rankwise.model_selection.tune import tune as tune
 from rankwise.objectives.base import Objective as Objective
@@ -42,7 +43,6 @@ from rankwise.rankers.linear.ranker import LinearRanker as LinearRanker
 from rankwise.rankers.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.rankers.registration import register as register
 from rankwise.rankers.table import load as load
-from rankwise.rankers.training.stopping import StopTraining as StopTraining
 from rankwise.rankers.trees.catboost.ranker import CatBoostRanker as CatBoostRanker
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker as LightGBMRanker
 from rankwise.rankers.trees.wrap import wrap as wrap

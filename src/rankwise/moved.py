@@ -135,7 +135,7 @@ _NAMESPACES = {
         "add_negatives binarize compare_features flip_labels read_feature_log synthetic_ideal thin to_frame trials "
         "write_letor write_parquet"
     ),
-    "errors": "NothingLearnedError",
+    "errors": "NothingLearnedError StopTraining",
     "judging": "interleave interleaving",
     "lab": "Results Spec reproduce write_comparison write_report",
     "metrics": "conventions lightgbm_metric xgboost_metric",

@@ -9,6 +9,7 @@ from rankwise.evaluation.history import read_history as read_history
 from rankwise.evaluation.policy import PolicyEvaluation as PolicyEvaluation
 from rankwise.model_selection.auto.leaderboard import Leaderboard as Leaderboard
 from rankwise.model_selection.cross_validate import CrossValidation as CrossValidation
+from rankwise.model_selection.feature_selection import FeatureSelection as FeatureSelection
 from rankwise.model_selection.frontier import Frontier as Frontier
 from rankwise.model_selection.result import Tuning as Tuning
 from rankwise.quality.examine import DataCheck as DataCheck

@@ -342,6 +342,23 @@ def test_frontier_prints_draws_and_writes(here: Path):
     assert "every objective has one metric: got 1 metrics and 2 objectives" in refused(*words, "-m", "ndcg@5")
 
 
+def test_features_are_selected_drawn_and_written(here: Path, data: dict[str, rw.RankingDataset]):
+    words = ("features", "train.parquet", "--folds", "2", "--patience", "none", "--set", "min_documents=5", *QUICK)
+    name, other, *_ = names = data["train"].feature_names or ()
+    result = run(*words, "--cost", f"{name},{other}=9", "--plot", "curve.png", "-o", "features.csv")
+    assert (here / "curve.png").stat().st_size > 1000
+    frame = pl.read_csv("features.csv")
+    assert frame["feature"].to_list() == list(names)
+    assert frame["cost"].to_list() == [9.0, 9.0, *[1.0] * (len(names) - 2)]
+    assert frame["kept"][0] == frame["kept"][1]
+    assert "chosen" in result.stdout
+    document = json.loads(run(*words, "--budget", "1", "--json").stdout)
+    assert len(document["features"]) == 1 == document["cost"]
+    assert len(document["features"]) + len(document["dropped"]) == len(names) == len(document["rows"])
+    for wrong in ("bm25", "=2", "a=b"):
+        assert f"costs are written FEATURE=COST: got '{wrong}'" in refused(*words, "--cost", wrong)
+
+
 def test_predict_writes_every_format(data: dict[str, rw.RankingDataset]):
     train()
     expected = rw.load("model").predict(data["test"])

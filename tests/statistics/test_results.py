@@ -19,6 +19,7 @@ from rankwise.evaluation.policy import PolicyEvaluation
 from rankwise.model_selection import spaces
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.model_selection.cross_validate import CrossValidation
+from rankwise.model_selection.feature_selection import CurvePoint, FeatureRow, FeatureSelection
 from rankwise.model_selection.frontier import Frontier
 from rankwise.model_selection.result import Trial, Tuning
 from rankwise.quality.examine import DataCheck
@@ -151,6 +152,20 @@ def learning_curve() -> LearningCurve:
     return LearningCurve("ndcg@10", (10, 20, 40, 80), values, 0.02, (0.01, 0.03), (-0.01, 0.05), 30, 2)
 
 
+def feature_selection() -> FeatureSelection:
+    rows = (FeatureRow("a <b>", True, 1.0, 0, 0.1, 5), FeatureRow("c", False, 2.0, 1, NAN, 0))
+    curve = (CurvePoint(3.0, 3.0, 2.0, 0.5, 0.0, 0.0, 0.0), CurvePoint(1.0, 1.0, 1.0, 0.4, 0.1, -0.1, 0.3))
+    about: Any = {
+        "loss": 0.1,
+        "interval": (-0.1, 0.3),
+        "level": 0.95,
+        "n_scored": 12,
+        "folds": 5,
+        "stopped": "finished",
+    }
+    return FeatureSelection(metric="ndcg@10", rows=rows, curve=curve, point=1, cost=1.0, **about)
+
+
 def data_check() -> DataCheck:
     findings = (
         DataFinding("error", "copies", "3 queries are in both.", "train, test", 3.0, "drop them"),
@@ -228,6 +243,7 @@ RESULTS: dict[str, Any] = {
     "Leaderboard": leaderboard,
     "Frontier": frontier,
     "LearningCurve": learning_curve,
+    "FeatureSelection": feature_selection,
     "DataCheck": data_check,
     "RecommenderChoice": choice,
     "FeatureComparison": lambda: compare_features(data(), data().with_(features=60.0 * data().features)),
@@ -267,6 +283,7 @@ PLOTS = {
         "DataCheck",
     ),
     *(
+        "FeatureSelection",
         "Agreement",
         "Preferences",
         "Interleaving",

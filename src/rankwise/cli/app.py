@@ -149,7 +149,7 @@ def versions(*, running: Annotated[Running, Only("json")]) -> None:
 
 register(
     app, TRAIN, train.train, search.cross_validate, train.predict, search.tune, search.auto, search.frontier,
-    export.export, export.objectives,
+    search.features, export.export, export.objectives,
 )  # fmt: skip
 register(app, BEGIN, versions)
 register(app, EVALUATE, evaluate.evaluate, evaluate.compare, history.history, explain.explain)

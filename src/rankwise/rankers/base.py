@@ -146,8 +146,8 @@ class Ranker(TrainedRanker, ABC):
         best model so far; before the first round is complete it raises KeyboardInterrupt. ``eval_sets`` names data sets
         on which the metrics are measured after every round, beside the validation data: with ``eval_sets={"train":
         train}`` there is ``history_["train ndcg@10"]``. ``callback`` is called after every round with its number and
-        the history so far; what it raises ends training, and with :class:`rankwise.StopTraining` the best model so far
-        is kept.
+        the history so far; what it raises ends training, and with :class:`rankwise.errors.StopTraining` the best model
+        so far is kept.
 
         Rankers that are made of others pass ``callback`` to every training, keep ``checkpoint`` folders by which
         ``resume=True`` resumes, take no ``init_model``, and raise KeyboardInterrupt after Ctrl-C.

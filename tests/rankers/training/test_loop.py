@@ -123,7 +123,7 @@ def test_a_learner_that_has_no_more_to_learn():
 def test_a_callback_stops_training_and_the_best_model_is_kept():
     def stop(state):
         if state.done == 3:
-            raise rw.StopTraining("enough")
+            raise rw.errors.StopTraining("enough")
 
     learner = Counter([0, 1, 0, 1])
     state = train(learner, reports=[stop])
@@ -147,7 +147,7 @@ def test_every_kind_of_ranker_is_stopped_by_its_callback(tmp_path):
 
         def watch(round, history, rounds=rounds):
             if round == rounds:
-                raise rw.StopTraining("enough")
+                raise rw.errors.StopTraining("enough")
 
         model.fit(data, callback=watch)
         assert model.stopped_ == "enough"

@@ -1,4 +1,4 @@
-"""The commands ``cross-validate``, ``tune``, ``auto`` and ``frontier``."""
+"""The commands ``cross-validate``, ``tune``, ``auto``, ``frontier`` and ``features``."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -240,3 +240,43 @@ def frontier(
     if plot is not None:
         result.plot(plot, force=running.force)
     running.show(result.to_dict(), *zip(("", "By segment"), result.tables(), strict=False), wrote=(output, plot))
+
+
+def features(
+    data: arguments.Train,
+    *,
+    cost: Annotated[
+        list[str] | None,
+        "What a feature costs, or several that one computation makes, their names between commas; may be repeated.",
+        Unset("1 for each feature"),
+        Option(metavar="FEATURE=COST"),
+    ] = None,
+    ranker: arguments.Ranker = None,
+    objective: arguments.Objective = None,
+    selection: Annotated[Keywords, Of(lambda: {"": [rw.select_features]})],
+    settings: Annotated[rankers.Settings, Only("rounds", "epochs", "patience", "threads")],
+    set_: arguments.Set = inputs.NONE,
+    plot: arguments.Plot = None,
+    output: arguments.Summary = None,
+    reading: _Reading,
+    running: Annotated[Running, Only("force", "json")],
+) -> None:
+    """Select features by what they cost and what they add, and measure what is lost without the others.
+
+    The loss is measured on queries that had no say in which features stay.
+
+    rankwise features train.csv --budget 20 --plot curve.png
+    rankwise features train.csv --cost bm25=2 --cost first,second=30 --ranker "lightgbm(xendcg, rounds=50)"
+    """
+    running.check_target(plot, outputs.PICTURES)
+    running.check_target(output, outputs.TABLES, beside=plot)
+    model, costs = rankers.build(ranker, objective, settings, set_), inputs.costs(cost or ())
+    inputs.readable(objective, [selection.get("metric", "ndcg@10")])
+    train, _ = running.training_data(reading, data, None)
+    result = rw.select_features(model, train, costs=costs, **selection)
+    if output is not None:
+        outputs.save(output, result.to_dict(), result.tables(), result.to_frame(), force=running.force)
+    if plot is not None:
+        result.plot(plot, force=running.force)
+    tables = (("", one) for one in result.tables())
+    running.show(result.to_dict(), *tables, wrote=(output, plot), stopped=result.stopped)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rankwise.rankers.nets.learner import NetLearner
 
 _RECIPE: Keywords = {"epochs": 100, "smoothing": 3}
+_WITHIN: Keywords = {"transform": "quantile+query"}
+_LIGHT: Keywords = {"hidden": (64,), "learning_rate": 0.005, "batch_queries": 64, "averaging": 0.98, "patience": 5}
+"""Trained in the time of trees, and level with them: ``light`` of docs/benchmarks/nets.md."""
 
 
 class TorchRanker(IterativeRanker):
@@ -62,7 +65,8 @@ class NeuralRanker(TorchRanker):
     search_space: ClassVar[Keywords] = {"optimizer": "adamw"}
     portfolio = (
         # Level with trees on MQ2008, ahead on MQ2007 (docs/benchmarks/nets.md); it gets other queries wrong.
-        Recipe("lambdarank", _RECIPE | {"transform": "quantile+query"}, small=(1,), middle=(1,), large=(2,)),
+        Recipe("lambdarank", _RECIPE | _WITHIN | _LIGHT | {"epochs": 30}, small=(1,)),
+        Recipe("lambdarank", _RECIPE | _WITHIN, middle=(1,), large=(2,)),
         Recipe("softmax_ce", _RECIPE, small=(11,)),  # ahead of lambdarank on clicks and long lists
     )
     single = True

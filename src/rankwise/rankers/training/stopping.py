@@ -21,7 +21,7 @@ class StopTraining(Exception):  # noqa: N818 (as StopIteration, no error)
     >>> import rankwise as rw
     >>> def until(round, history):
     ...     if round == 3:
-    ...         raise rw.StopTraining("three are enough")
+    ...         raise rw.errors.StopTraining("three are enough")
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
     >>> model = rw.LightGBMRanker(rounds=20, leaves=4, threads=1).fit(data, callback=until)
     >>> model.stopped_, model.best_round_
