@@ -39,6 +39,7 @@ from rankwise.rankers.ensembles.calibrated import CalibratedRanker as Calibrated
 from rankwise.rankers.ensembles.calibrated import calibrate as calibrate
 from rankwise.rankers.ensembles.distilled import distilled as distilled
 from rankwise.rankers.expressions import ranker as ranker
+from rankwise.rankers.linear.ranker import LinearRanker as LinearRanker
 from rankwise.rankers.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.rankers.registration import register as register
 from rankwise.rankers.table import load as load

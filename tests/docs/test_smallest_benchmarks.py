@@ -89,6 +89,7 @@ RUNS = {
         "'lightgbm(lambdarank, rounds=2)' 'lightgbm(xendcg, rounds=2)' --data large --processes 1"
     ),
     "quality.learning_curve": Smallest("--kinds few --sets 1 --real 0"),
+    "quality.linear": Smallest("{tmdb-judgments} --data tmdb --folds 1"),
     "quality.nets": Smallest(
         "{mq2008} --data mq2008 --seeds 1 --folds 1 --methods default --processes 1", needs=("torch",)
     ),

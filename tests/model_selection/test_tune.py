@@ -269,6 +269,10 @@ RANKERS = {
         "weight_decay": "log(1e-07, 0.01, start=1e-07)",
         "batch_queries": "choice(16, 32, 64, 128, start=32)",
     },
+    "linear": {
+        "transform": "choice('quantile+query', 'quantile', 'standard')",
+        "l2": "log(0.001, 10.0, start=0.03)",
+    },
     "factorization": {
         "learning_rate": "log(0.001, 0.1, start=0.01)",
         "factors": "choice(16, 32, 64, 128, start=32)",

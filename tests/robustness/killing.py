@@ -38,6 +38,7 @@ RANKERS: dict[str, Any] = {
         **to,
     ),
     "neural": lambda **to: rw.NeuralRanker("stochastic(softmax_ce)", hidden=(6,), dropout=0.2, **_NETS, **to),
+    "linear": lambda **to: rw.LinearRanker("stochastic(xendcg)", threads=1, **to),
     "factorization": lambda **to: rw.recommend.FactorizationRanker(
         "softmax_ce", factors=3, resample=True, unknown="mean", **_NETS, **to
     ),
@@ -92,7 +93,8 @@ def warm(kind: str) -> None:
         importlib.import_module("safetensors.torch")
         importlib.import_module("torch._dynamo")  # the first step of an optimizer imports it
     else:
-        importlib.import_module("lightgbm" if kind in ("bagged", "blended") else kind)
+        modules = {"bagged": "lightgbm", "blended": "lightgbm", "linear": "rankwise.rankers.linear.ranker"}
+        importlib.import_module(modules.get(kind, kind))
     lists = rw.synthetic(n_queries=4, n_docs=5, seed=1)
     rw.objective("stochastic(xendcg)")(np.zeros(lists.n_docs), lists.labels, lists.offsets, lists.stream(1))
     rw.evaluate(np.zeros(lists.n_docs), lists, "ndcg@10")

@@ -9,7 +9,7 @@ import pytest
 from tests.processes import HANG, environment
 from tests.robustness.killing import RANKERS
 
-LIBRARIES = {"lightgbm": "lightgbm,bagged,blended", "xgboost": "xgboost", "catboost": "catboost"}
+LIBRARIES = {"lightgbm": "lightgbm,bagged,blended,linear", "xgboost": "xgboost", "catboost": "catboost"}
 LIBRARIES |= {"torch": "neural,factorization"}
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes")]
 

@@ -48,8 +48,8 @@ Objective = Annotated[
 ]
 Ranker = Annotated[
     str | None,
-    "lightgbm (default), xgboost, catboost, neural or your own; with parameters, 'lightgbm(xendcg, leaves=7)', or an "
-    "ensemble: 'bagged(…)', 'blended(…, neural, column(0))', 'distilled(TEACHER, STUDENT)'.",
+    "lightgbm (default), xgboost, catboost, neural, linear or your own; with parameters, 'lightgbm(xendcg, leaves=7)', "
+    "or an ensemble: 'bagged(…)', 'blended(…, neural, column(0))', 'distilled(TEACHER, STUDENT)'.",
     Option(metavar="EXPRESSION"),
 ]
 Set = Annotated[Keywords, "Another parameter of the ranker, or of its library.", Option(metavar="NAME=VALUE")]

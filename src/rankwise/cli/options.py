@@ -47,13 +47,16 @@ class Of:
         return {name: self._joined(collected[name]) for name in common_first}
 
     def _joined(self, titled: Mapping[str, Parameter]) -> Parameter:
-        """Return the first of the parameters of a name, with the defaults of all."""
+        """Return the first of the parameters of a name, with the defaults of all, and the words of each."""
         title, first = next(iter(titled.items()))
         defaults = {default_in_words(one): of for of, one in [*titled.items()][::-1]}
         unset = [text if of == title else f"{text} for {of.lower()}" for text, of in reversed(defaults.items()) if text]
         group = RUNNING if first.option.group == RUNNING else self.title if len(titled) > 1 else title
         text = first.text.partition(". ")[0].removesuffix(".") + "."  # more is in the reference
-        return replace(first, text=text, unset="; ".join(unset), option=replace(first.option, group=group))
+        words = dict.fromkeys(word for one in titled.values() for word in getattr(one.limits, "words", ()))
+        limits = OneOf(words, first.limits.what) if isinstance(first.limits, OneOf) else first.limits
+        option = replace(first.option, group=group)
+        return replace(first, limits=limits, text=text, unset="; ".join(unset), option=option)
 
 
 def of(path: str, title: str = "", installed: Callable[[], None] = lambda: None) -> Of:

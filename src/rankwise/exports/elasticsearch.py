@@ -1,8 +1,8 @@
 """Elasticsearch and OpenSearch with the learning-to-rank plugin: the request that creates a model.
 
 The file is the body of ``POST _ltr/_featureset/FEATURES/_createmodel``. Trees, whoever grew them, become a definition
-of the type ``model/xgboost+json``, a linear net one of ``model/linear``. Features are found by their names in the set.
-The plugin adds up in float32.
+of the type ``model/xgboost+json``, a linear net or model one of ``model/linear``, without its constant. Features are
+found by their names in the set. The plugin adds up in float32.
 """
 
 import json
@@ -24,7 +24,10 @@ _SYSTEM = "Elasticsearch's plugin"
 def write(source: ExportSource) -> ExportedFile:
     """Return the body of the request."""
     names = source.known_names(_SYSTEM)
-    if source.net is None:
+    linear = source.plain(_SYSTEM)
+    if linear is not None:
+        kind, definition = "model/linear", json.dumps(dict(zip(names, linear.slopes.tolist(), strict=True)))
+    elif source.net is None:
         kind, definition = "model/xgboost+json", xgboost_trees(source.trees(_SYSTEM, categories=False), names)
     else:
         weights = linear_weights(source.net)

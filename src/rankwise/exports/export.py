@@ -1,4 +1,4 @@
-"""Taking a model to where it serves: ONNX, treelite, Elasticsearch, Vespa and Solr."""
+"""Taking a model to where it serves: ONNX, treelite, Elasticsearch, Vespa, Solr and SQL."""
 
 import importlib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from rankwise import check
 from rankwise.base.files import check_writable, replacing
 from rankwise.exports.export_source import ExportedFile, ExportSource
 
-FORMATS = ("onnx", "treelite", "elasticsearch", "vespa", "solr")
+FORMATS = ("onnx", "treelite", "elasticsearch", "vespa", "solr", "sql")
 """Formats, each written by the module of its name."""
 
 
@@ -26,7 +26,7 @@ def export(
         model: A trained ranker, the folder that it was saved to, or a model that LightGBM, XGBoost or CatBoost trained
             (see :func:`wrap`).
         path: The file to write; one that exists is replaced only with ``force``.
-        format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"vespa"`` or ``"solr"``.
+        format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"vespa"``, ``"solr"`` or ``"sql"``.
         names: What features are called there, in the order of training; by default as in the training data. The feature
             set of Elasticsearch, the feature store of Solr and Vespa's rank features are found by these names.
         force: Whether to replace a file.

@@ -9,6 +9,7 @@ from rankwise import check
 from rankwise.models.calibrated import CalibratedModel
 from rankwise.models.forests.forest import ForestModel
 from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.models.linear import LinearModel
 from rankwise.models.model import Model
 from rankwise.rankers.expressions import objective_of
 from rankwise.rankers.sklearn import check_fitted
@@ -30,9 +31,9 @@ class ExportedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportSource:
-    """A model on its way out: trees or a net."""
+    """A model on its way out: trees, a net or a linear model."""
 
-    model: "ForestModel | NetModel"
+    model: "ForestModel | NetModel | LinearModel"
     names: tuple[str, ...] | None
     """What features are called there."""
     path: Path
@@ -52,9 +53,9 @@ class ExportSource:
             if curve is not None:
                 raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
             learned, curve = learned.model, learned.curve
-        if not (isinstance(learned, ForestModel) or hasattr(learned, "body")):
+        if not (isinstance(learned, ForestModel | LinearModel) or hasattr(learned, "body")):
             raise _not_one(ranker, learned)
-        if learned.needs_lists:
+        if learned.needs_lists and not isinstance(learned, LinearModel):  # of which some formats hold all
             raise check.error(
                 "exported models score documents one by one, and this net looks at whole lists",
                 got=repr(ranker),
@@ -82,15 +83,36 @@ class ExportSource:
     @property
     def net(self) -> "NetModel | None":
         """The net, if it is one."""
-        return None if isinstance(self.model, ForestModel) else self.model
+        return None if isinstance(self.model, ForestModel | LinearModel) else self.model
+
+    @property
+    def linear(self) -> LinearModel | None:
+        """The linear model, if it is one."""
+        return self.model if isinstance(self.model, LinearModel) else None
+
+    @property
+    def kind(self) -> str:
+        """What scores, in a few words."""
+        return f"trees of {self.library}" if isinstance(self.model, ForestModel) else self.model.kind
+
+    def plain(self, system: str) -> LinearModel | None:
+        """Return the linear model, if it is one of features that are only shifted and scaled; else raise."""
+        linear = self.linear
+        if linear is not None and len(linear.transform.knots):
+            raise check.error(
+                f"{system} takes linear models of features as they are, or standardised",
+                got=f"transform={linear.transform.kind!r}",
+                hint="train with `transform='standard'`, or export to onnx or sql",
+            )
+        return linear
 
     def trees(self, system: str, *, categories: bool = True) -> Nodes:
         """Return the trees, a constant of the model as one more; an error if there are none, or none for the system."""
         if not isinstance(self.model, ForestModel):
             raise check.error(
-                f"{system} takes trees, and no nets",
-                got="NeuralRanker",
-                hint="export the net to onnx, or train a ranker of trees",
+                f"{system} takes trees, and no {'nets' if self.linear is None else 'linear models'}",
+                got=self.model.trained_by,
+                hint=f"export the {'net' if self.linear is None else 'model'} to onnx, or train a ranker of trees",
             )
         nodes = self.model.nodes()
         if nodes.categories and not categories:
@@ -145,8 +167,8 @@ def _not_one(ranker: Any, model: Model | None) -> ValueError:
             "or serve the bag` with model.scorer()| with rankwise serve`",
         )
     return check.error(
-        "only rankers of trees and nets can be exported",
+        "only rankers of trees, nets and linear ones can be exported",
         got=type(ranker).__name__,
-        hint="train a LightGBMRanker, XGBoostRanker, CatBoostRanker or NeuralRanker, or pass a model of "
+        hint="train a LightGBMRanker, XGBoostRanker, CatBoostRanker, NeuralRanker or LinearRanker, or pass a model of "
         "LightGBM, XGBoost or CatBoost",
     )

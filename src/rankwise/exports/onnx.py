@@ -34,7 +34,11 @@ def write(source: ExportSource) -> ExportedFile:
     """Return the file."""
     onnx: Any = check.optional("onnx", "export")
     helper = onnx.helper
-    if source.net is None:
+    if source.linear is not None:
+        from rankwise.exports.onnx_linear import weighted_sum
+
+        graph = weighted_sum(source.linear)
+    elif source.net is None:
         graph = _ensemble(source.trees("ONNX"))
     else:
         from rankwise.exports.onnx_net import perceptron

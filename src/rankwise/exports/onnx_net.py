@@ -7,6 +7,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from rankwise import check
+from rankwise.base.arrays import Column
 from rankwise.exports.onnx import Graph
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from rankwise.models.nets.layers import MemberHeads, MemberLinear
     from rankwise.models.nets.model import NetModel
-    from rankwise.models.nets.transforms import Quantiles, Transform
+    from rankwise.models.nets.transforms import Transform
 
 _ACTIVATIONS = {"ReLU": "Relu", "GELU": "Gelu", "ELU": "Elu", "Tanh": "Tanh", "Sigmoid": "Sigmoid"}
 
@@ -68,7 +69,8 @@ def _transform(drawing: Drawing, transform: "Transform") -> None:
     missing = drawing.of("IsNaN", "features")
     drawing.last = "features"
     if transform.quantiles is not None:
-        _quantiles(drawing, transform.quantiles)
+        knots, values = transform.quantiles.knots, transform.quantiles.values
+        broken_lines(drawing, *(np.asarray(one.detach().cpu()) for one in (knots, values)))
     if transform.log:
         # ONNX has no log1p: in float64 the 1 takes nothing away from a small number.
         numbers = drawing.step("Cast", to=TensorProto.DOUBLE)
@@ -82,17 +84,16 @@ def _transform(drawing: Drawing, transform: "Transform") -> None:
         drawing.step("Div", drawing.constant(transform.scale))
 
 
-def _quantiles(drawing: Drawing, quantiles: "Quantiles") -> None:
-    """The first value, and from knot to knot as much of the way to the next as has been passed."""
-    knots, values = (np.asarray(one.detach().cpu()) for one in (quantiles.knots, quantiles.values))
+def broken_lines(drawing: Drawing, knots: Column, values: Column) -> str:
+    """Draw a line for each column: the first value, and between knots as much of the way as has been passed."""
     apart = np.diff(knots)
     drawing.step("Unsqueeze", drawing.constant(np.array([2])))
     drawing.step("Sub", drawing.constant(knots[:, :-1]))
-    drawing.step("Div", drawing.constant(np.where(apart > 0, apart, np.float32(1))))
-    drawing.step("Clip", drawing.constant(np.float32(0)), drawing.constant(np.float32(1)))
+    drawing.step("Div", drawing.constant(np.where(apart > 0, apart, knots.dtype.type(1))))
+    drawing.step("Clip", *(drawing.constant(knots.dtype.type(end)) for end in (0, 1)))
     drawing.step("Mul", drawing.constant(np.diff(values)))
     drawing.step("ReduceSum", drawing.constant(np.array([2])), keepdims=0)
-    drawing.step("Add", drawing.constant(values[:, 0]))
+    return drawing.step("Add", drawing.constant(values[:, 0]))
 
 
 def _linear(drawing: Drawing, layer: "Linear") -> None:

@@ -12,10 +12,11 @@ import json
 
 import numpy as np
 
-from rankwise.base.arrays import Floats
+from rankwise.base.arrays import Floats, Json
 from rankwise.exports.export_source import ExportedFile, ExportSource
 from rankwise.exports.tree_json import write_trees
 from rankwise.models.formats.tree_arrays import LEAF
+from rankwise.models.linear import LinearModel
 
 _SLACK = np.float32(1e-6)  # that Solr adds to thresholds
 
@@ -23,6 +24,12 @@ _SLACK = np.float32(1e-6)  # that Solr adds to thresholds
 def write(source: ExportSource) -> ExportedFile:
     """Return the file."""
     names = [json.dumps(name, ensure_ascii=False) for name in source.known_names("Solr")]
+    load = (
+        f"curl -X PUT -H 'Content-Type: application/json' --data-binary @{source.path} "
+        "http://localhost:8983/solr/COLLECTION/schema/model-store"
+    )
+    if (linear := source.plain("Solr")) is not None:
+        return ExportedFile(_linear(linear, source).encode(), load)
     nodes = source.trees("Solr", categories=False)
     thresholds = [_number(value) for value in before_slack(nodes.threshold)]
     splits = nodes.feature != LEAF
@@ -44,11 +51,25 @@ def write(source: ExportSource) -> ExportedFile:
         f'{{"class":"org.apache.solr.ltr.model.MultipleAdditiveTreesModel","name":{json.dumps(source.title)},\n'
         f'"features":[{features}],\n"params":{{{missing}"trees":[\n{trees}]}}}}\n'
     )
-    load = (
-        f"curl -X PUT -H 'Content-Type: application/json' --data-binary @{source.path} "
-        "http://localhost:8983/solr/COLLECTION/schema/model-store"
-    )
     return ExportedFile(content.encode(), load)
+
+
+def _linear(model: LinearModel, source: ExportSource) -> str:
+    """Return a linear model, whose features Solr standardises; its constant, which Solr has no place for, is left out.
+
+    A mean that stands for a missing value is the ``defaultValue`` of the feature.
+    """
+    transform, names = model.transform, source.known_names("Solr")
+    features: list[Json] = []
+    for name, center, scale in zip(names, transform.center.tolist(), transform.scale.tolist(), strict=True):
+        norm = {
+            "class": "org.apache.solr.ltr.norm.StandardNormalizer",
+            "params": {"avg": repr(center), "std": repr(scale)},
+        }
+        features.append({"name": name, "norm": norm})
+    weights = dict(zip(names, model.weights.tolist(), strict=True))
+    described: Json = {"class": "org.apache.solr.ltr.model.LinearModel", "name": source.title, "features": features}
+    return json.dumps(described | {"params": {"weights": weights}}, ensure_ascii=False, indent=1) + "\n"
 
 
 def before_slack(thresholds: Floats) -> Floats:

@@ -5,13 +5,17 @@ profile; the others as XGBoost does, ``xgboost("FILE")``. Features are rank feat
 
 Categories are texts, which all versions of the importer read: numbers are ``"null"`` to those before 2025. A document
 without a value has the empty text there, and never NaN.
+
+A linear model is an expression of its own, ``file:NAME`` in a rank profile.
 """
 
 import re
+from collections.abc import Sequence
 
 from rankwise import check
 from rankwise.exports.export_source import ExportedFile, ExportSource
 from rankwise.exports.tree_json import lightgbm_model, xgboost_trees
+from rankwise.models.linear import LinearModel
 
 _RANK_FEATURE = re.compile(r"[A-Za-z_][\w.]*(\([^()]*\)(\.[\w.]+)?)?")
 
@@ -26,6 +30,9 @@ def write(source: ExportSource) -> ExportedFile:
                 got=repr(name),
                 hint="name it as in attribute(price), fieldMatch(title).completeness or my_function",
             )
+    if (linear := source.plain("Vespa")) is not None:
+        load = f"put it beside the schema, and write expression: file:{source.path.name} in a rank profile"
+        return ExportedFile(_expression(linear, names).encode(), load)
     nodes = source.trees("Vespa")
     like_lightgbm = source.library == "lightgbm" or nodes.categories
     columns = sorted({int(nodes.feature[node]) for node in nodes.categories})
@@ -36,6 +43,15 @@ def write(source: ExportSource) -> ExportedFile:
     if columns:
         load += f"; of type string there: {', '.join(names[column] for column in columns)}"
     return ExportedFile(content.encode(), load)
+
+
+def _expression(model: LinearModel, names: Sequence[str]) -> str:
+    """Return the ranking expression of a linear model; a missing value is NaN."""
+    transform, terms = model.transform, [repr(float(model.intercept))]
+    for name, weight, center, scale in zip(names, model.weights, transform.center, transform.scale, strict=True):
+        value = f"({name} - {float(center)!r}) / {float(scale)!r}"
+        terms += [f"{float(weight)!r} * if (isNan({name}) == 1, 0.0, {value})"] if weight else []
+    return " +\n".join(terms) + "\n"
 
 
 def _categories(source: ExportSource, columns: list[int]) -> dict[int, tuple[str, ...]]:

@@ -100,6 +100,8 @@ class Ranker(TrainedRanker, ABC):
 
     single: ClassVar[bool] = False
     """Whether it learns from features by itself: bags, blends and distillation are made of such rankers."""
+    folds_choose: ClassVar[bool] = False
+    """Whether folds of the training data choose among its rounds where there are no validation data."""
     weighs: ClassVar[bool] = False
     """Whether it is a weighted sum of different rankers, without rounds of its own."""
     pools: ClassVar[bool] = False

@@ -13,7 +13,7 @@ from sklearn.preprocessing import QuantileTransformer
 
 import rankwise as rw
 from rankwise.base import arrays
-from rankwise.models.nets import transforms
+from rankwise.models import column_statistics
 from rankwise.models.nets.transforms import Transform
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
@@ -53,21 +53,22 @@ def test_quantiles_of_many_values_are_close_to_those_of_scikit_learn():
 
 
 def test_quantiles_of_long_data_are_those_of_rows_evenly_spaced(monkeypatch):
-    monkeypatch.setattr(transforms, "SAMPLE", 7)
+    monkeypatch.setattr(column_statistics, "SAMPLE", 7)
     monkeypatch.setattr(arrays, "BLOCK", 3)
     train = np.arange(40.0)[:, None]
-    assert np.allclose(transforms._sample(train.astype(np.float32), 7)[:, 0], np.arange(0, 40, 6))
+    assert np.allclose(column_statistics.sample(train.astype(np.float32))[:, 0], np.arange(0, 40, 6))
     assert np.allclose(transformed("quantile", train, train), transformed("quantile", train[::6], train))
 
 
 def test_fewer_rows_are_ranked_where_features_are_many_or_sparse(monkeypatch):
-    monkeypatch.setattr(transforms, "SAMPLED_NUMBERS", 30)
-    monkeypatch.setattr(transforms, "LEAST", 4)
+    monkeypatch.setattr(column_statistics, "SAMPLE", 1000)
+    monkeypatch.setattr(column_statistics, "SAMPLED_NUMBERS", 30)
+    monkeypatch.setattr(column_statistics, "LEAST", 4)
     rows = np.arange(120.0, dtype=np.float32).reshape(40, 3)
     for features in (rows, csr_array(rows)):
-        assert np.array_equal(transforms._sample(features, 1000), rows[::4])
-        assert transforms._sample(features[:, :1], 1000).base is None  # no view, which would hold all rows
-        assert transforms._sample(np.zeros((40, 300), np.float32), 1000).shape == (4, 300)
+        assert np.array_equal(column_statistics.sample(features), rows[::4])
+        assert column_statistics.sample(features[:, :1]).base is None  # no view, which would hold all rows
+        assert column_statistics.sample(np.zeros((40, 300), np.float32)).shape == (4, 300)
 
 
 def test_a_missing_value_is_the_mean_of_the_quantiles_and_a_constant_is_nothing():

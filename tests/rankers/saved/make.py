@@ -290,6 +290,24 @@ def neural_members():
     return rw.NeuralRanker("lambdarank", transform="quantile", members=2, **NET).fit(numbers(TRAIN), numbers(VALID))
 
 
+# Linear models.
+
+
+@kind("numbers")
+def linear():
+    return rw.LinearRanker("softmax_ce", l2=0.1, threads=1).fit(numbers(TRAIN), numbers(VALID))
+
+
+@kind("numbers")
+def linear_standard():
+    return rw.LinearRanker("calibrated", transform="standard", l1=0.05, threads=1).fit(numbers(TRAIN))
+
+
+@kind("numbers")
+def bagged_linear():
+    return rw.bagged(rw.LinearRanker("xendcg", transform="quantile", threads=1), folds=2).fit(numbers(TRAIN))
+
+
 # Rankers made of rankers.
 
 

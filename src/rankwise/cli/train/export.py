@@ -16,7 +16,7 @@ def export(
     *,
     output: Annotated[Path, "The file to write.", Option(short="-o", metavar="FILE")],
     format_: Annotated[
-        str, "The format: onnx, treelite, elasticsearch, vespa or solr.", Option(short="-f", metavar="NAME")
+        str, "The format: onnx, treelite, elasticsearch, vespa, solr or sql.", Option(short="-f", metavar="NAME")
     ],
     names: Annotated[
         Path | None, "The names of the features there, one per line in the order of training.",

@@ -92,7 +92,7 @@ def _suggest_bag(model: Any, ranker: str | None) -> None:
     """Say how a ranker can be measured without validation data, where none of its rounds would be."""
     from rankwise.rankers.training.settings import trains_at_once
 
-    if model.single and not trains_at_once(model):
+    if model.single and not model.folds_choose and not trains_at_once(model):
         console.note(
             f"without --valid none of the {getattr(model, model.unit)} {model.unit} is measured, and all are kept; a "
             "bag measures them on queries that its members have not seen: "

@@ -2,20 +2,11 @@
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from rankwise import check
 from rankwise.base.arrays import Array, Floats, row_blocks
 from rankwise.base.sparse import dense
+from rankwise.models.column_statistics import KNOTS, ColumnMoments, check_finite, line, sample
 from rankwise.models.nets.layers import on_device
-
-KNOTS = 256
-SAMPLE = 2**15
-"""The number of rows of the training data that are ranked at most, evenly spaced."""
-SAMPLED_NUMBERS = 2**22
-"""How many numbers they may have: 16 MiB."""
-LEAST = 2**12
-"""The number of rows that are ranked however many features there are."""
 
 
 class Transform(torch.nn.Module):
@@ -54,10 +45,10 @@ class Transform(torch.nn.Module):
         """Compute means and deviations; return whether any feature tells documents apart."""
         moments = ColumnMoments(features.shape[1])
         if self.quantiles is not None:
-            self.quantiles.fit(_sample(features, SAMPLE))
+            self.quantiles.fit(sample(features))
         for rows in row_blocks(*features.shape):
             block = dense(features[rows])
-            _check_finite(block, rows.start)
+            check_finite(block, rows.start)
             moments.add(self._shaped(block))
         self.mean = torch.from_numpy(moments.mean).float()
         if self.standardize:
@@ -127,7 +118,7 @@ class Quantiles(torch.nn.Module):
         for number, column in enumerate(rows.T):
             present = column[~np.isnan(column)].astype(np.float32)
             if present.size:
-                self.knots[number], self.values[number] = map(torch.from_numpy, _line(present))
+                self.knots[number], self.values[number] = map(torch.from_numpy, line(present))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return the normal quantiles; NaN stays NaN."""
@@ -138,38 +129,6 @@ class Quantiles(torch.nn.Module):
         apart = high - low
         share = ((columns - low) / torch.where(apart > 0, apart, 1)).clamp(0, 1)
         return (start + share * (end - start)).T.contiguous()  # the order of memory is in the last bit of products
-
-
-class ColumnMoments:
-    """Mean and deviation of columns, of what is not missing, in one pass over blocks."""
-
-    def __init__(self, n_features: int) -> None:
-        self.count, self.mean, self.squares = (np.zeros(n_features) for _ in range(3))
-        self.low, self.high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
-
-    def add(self, block: Array) -> None:
-        """Add a block; sums of squares are about the means, so that nothing cancels."""
-        present = ~np.isnan(block)
-        count = present.sum(0)
-        mean = np.where(present, block, 0.0).sum(0) / np.maximum(count, 1)
-        squares = (np.where(present, block - mean, 0.0) ** 2).sum(0)
-        self.low = np.fmin(self.low, np.fmin.reduce(block, axis=0, initial=np.inf))
-        self.high = np.fmax(self.high, np.fmax.reduce(block, axis=0, initial=-np.inf))
-        total = np.maximum(self.count + count, 1)
-        apart = mean - self.mean
-        self.squares += squares + apart**2 * self.count * count / total
-        self.mean += apart * count / total
-        self.count += count
-
-    @property
-    def varied(self) -> NDArray[np.bool_]:
-        """Which columns have more than one value."""
-        return self.low < self.high
-
-    @property
-    def deviation(self) -> Array:
-        """The standard deviation; 1 for columns that never change."""
-        return np.where(self.varied, np.sqrt(self.squares / np.maximum(self.count, 1)), 1.0)
 
 
 def standardized(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
@@ -198,36 +157,3 @@ def standardized(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     rest = torch.where(present, away - spread(each(away, "sum") / count), 0.0)
     deviation = torch.sqrt(each(rest**2, "sum") / count)
     return rest / spread(torch.where(deviation > 0, deviation, 1.0))
-
-
-def _line(column: Floats) -> tuple[Floats, Floats]:
-    """Knots of one column and their values; where there are fewer than 256 the last is repeated."""
-    values, counts = np.unique(column, return_counts=True)
-    ranks = (np.cumsum(counts) - counts / 2) / column.size
-    if values.size > KNOTS:
-        chosen = np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], KNOTS))
-        places = np.unique(chosen.clip(0, values.size - 1))
-        values, ranks = values[places], ranks[places]
-    normal = torch.special.ndtri(torch.from_numpy(ranks)).numpy()
-    padding = (0, KNOTS - values.size)
-    knots, heights = (np.pad(array, padding, mode="edge").astype(np.float32) for array in (values, normal))
-    return knots, heights
-
-
-def _sample(features: Floats, count: int) -> Array:
-    """At most so many rows, evenly spaced; of many features fewer, so that what lies on disk is never all in memory."""
-    most = min(count, max(SAMPLED_NUMBERS // max(features.shape[1], 1), LEAST))
-    step = max(-(-features.shape[0] // most), 1)
-    return np.array(dense(features[::step]))
-
-
-def _check_finite(block: Floats, start: int) -> None:
-    infinite = np.isinf(block)
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
-        raise check.error(
-            "a net needs features that are finite, or NaN where they are missing",
-            got=block[row, column],
-            where=f"row {start + row}, column {column}",
-            hint="clip the feature, or make it NaN",
-        )
