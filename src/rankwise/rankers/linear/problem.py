@@ -80,7 +80,8 @@ class Problem:
         out = self.prepared(self.scores(weights), self.stream, hessian=len(out.hessian) > 0, out=out)
         counted, each = shares > 0, self.prepared.lists.to_documents(shares)
         hessian = out.hessian * each if len(out.hessian) else out.hessian
-        return float(shares[counted] @ out.value[counted]), out._replace(gradient=out.gradient * each, hessian=hessian)
+        weighed = Derivatives(out.value, out.gradient * each, hessian, out.numerator)
+        return float(shares[counted] @ out.value[counted]), weighed
 
     def _back(self, gradient: Array) -> Array:
         """Return derivatives by weights from those by scores."""
