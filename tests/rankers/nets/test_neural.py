@@ -19,7 +19,7 @@ import rankwise as rw
 from rankwise.base import arrays
 from rankwise.cli.app import app
 from rankwise.model_selection import spaces
-from rankwise.models.nets import transforms
+from rankwise.models import column_statistics
 from rankwise.models.nets.presets import DEFAULT, PRESETS, NetSettings
 from rankwise.models.nets.transforms import Transform
 from rankwise.rankers.nets.inputs import Batching
@@ -308,7 +308,7 @@ def test_standardising_is_that_of_scikit_learn(numbers, monkeypatch):
         transform(torch.tensor(features)), np.where(np.isnan(logs), np.nanmean(logs, axis=0), logs), atol=1e-5
     )
     assert not Transform(1, "raw").fit(np.array([[2.0], [2.0], [np.nan]], np.float32))
-    moments = transforms.ColumnMoments(1)
+    moments = column_statistics.ColumnMoments(1)
     moments.add(np.full((2, 1), np.nan))
     assert moments.mean == 0.0
     assert not moments.varied
