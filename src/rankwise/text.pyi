@@ -1,3 +1,4 @@
+from rankwise.wings.text import engines as engines
 from rankwise.wings.text.analyzer import Analyzer as Analyzer
 from rankwise.wings.text.dataset import dataset as dataset
 from rankwise.wings.text.documents import Bm25 as Bm25

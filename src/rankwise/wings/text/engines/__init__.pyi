@@ -1,0 +1,3 @@
+from rankwise.wings.text.engines.engine import Engine as Engine
+from rankwise.wings.text.engines.sqlite import SQLite as SQLite
+from rankwise.wings.text.engines.tantivy import Tantivy as Tantivy
