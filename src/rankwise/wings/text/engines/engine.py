@@ -31,7 +31,8 @@ class Engine:
     """
 
     name: ClassVar[str]
-    failures: ClassVar[tuple[type[Exception], ...]] = (OSError, ValueError)
+    modules: ClassVar[tuple[str, ...]] = ()
+    """Where its errors are defined; OSError and ValueError are always its own."""
     hints: ClassVar[Mapping[str, str]] = {}
     """What an error of the engine says, in lower case -> what to do; "" is for all others."""
     again: ClassVar[str] = "index the documents again, or name its fields: fields=(…)"
@@ -47,6 +48,11 @@ class Engine:
             what = f"{self.name} needs an index of this version"
             raise check.error(what, got=got, where=check.shown(self.where), hint=self.again)
         self.analyzer = analyzer or (Analyzer(**described["analyzer"]) if "analyzer" in described else None)
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        """What :meth:`scores` has a column for."""
+        return self.fields
 
     def __repr__(self) -> str:
         """Name engine, place and fields; nothing secret."""
@@ -71,7 +77,7 @@ class Engine:
         if unknown := wanted.keys() - texts.keys():
             raise check.error("a query of the pairs is not among the queries", got=repr(min(unknown)))
         prepared = self._prepared([texts[name] for name in wanted])
-        for field in self.fields:
+        for field in self.scored:
             asked = [(one, (field,), len(ids), ids) for one, ids in zip(prepared, wanted.values(), strict=True)]
             column = self._run(list(wanted), asked, f"score({field})", progress)
             found = found.join(column, on=["query", "document"], how="left", maintain_order="left")
@@ -103,9 +109,10 @@ class Engine:
         """Call something of the engine's; its errors become ours, without a trace, which could hold a password."""
         try:
             return call(*arguments)
-        except check.InputError:
-            raise
-        except cls.failures as failed:
+        except Exception as failed:
+            its = isinstance(failed, OSError | ValueError) or type(failed).__module__.partition(".")[0] in cls.modules
+            if isinstance(failed, check.InputError) or not its:
+                raise
             got = " ".join(str(failed).split())[:_SHOWN] or type(failed).__name__
         hint = next((hint for part, hint in cls.hints.items() if part in got.lower()), cls.again)
         raise check.error(f"{cls.name} failed", got=check.shown(got), where=check.shown(str(where)), hint=hint)

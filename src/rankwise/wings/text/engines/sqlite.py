@@ -28,7 +28,7 @@ class SQLite(Engine):
     """
 
     name = "SQLite"
-    failures = (sqlite3.Error,)
+    modules = ("sqlite3",)
     hints: ClassVar = {
         "unable to open": "check the path; SQLite.index(documents, path) makes the file",
         "no such module": "use a Python whose SQLite has FTS5",

@@ -1,0 +1,166 @@
+"""Postgres: its full-text search, the nearest vectors of pgvector, and both fused in one query."""
+
+import itertools
+import json
+import math
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.wings.text.analyzer import Analyzer
+from rankwise.wings.text.documents import Documents
+from rankwise.wings.text.engines.engine import Engine, Hits, Ids, about, batches, quoted
+
+_VECTOR, _LONGEST, _POSITIONS = "vector", 500, 255
+_LEXICAL = "SELECT {id} AS id, {score} AS score FROM {table} WHERE ({match}) {among} ORDER BY 2 DESC, 1 LIMIT %(k)s"
+_DENSE = (
+    "SELECT {id} AS id, 1 - ({vector} <=> %(vector)s::vector) AS score FROM {table} WHERE {vector} IS NOT NULL {among} "
+    "ORDER BY {vector} <=> %(vector)s::vector LIMIT %(k)s"
+)
+_RANKED = "SELECT id, 1.0 / (60 + row_number() OVER (ORDER BY score DESC, id)) AS score FROM ({}) AS one"
+_HYBRID = "SELECT id, sum(score)::float FROM (({}) UNION ALL ({})) AS found GROUP BY id ORDER BY 2 DESC, 1 LIMIT %(k)s"
+
+
+class Postgres(Engine):
+    """A table of Postgres. Of one made elsewhere, name ``table``, ``id``, and as ``fields`` its columns of tsvectors.
+
+    ``server`` is a connection string, which is not kept. Without ``encode`` scores are the sum of ts_rank over fields;
+    with it, a callable from texts to a matrix, documents are found by words and by the cosine of the column ``vector``
+    in one query, and the score is the sum of 1/(60 + rank): ``by`` is ``"hybrid"``, ``"lexical"`` or ``"dense"``.
+    ``timeout`` are seconds for a connection, and for a query. Needs ``pip install 'rankwise[engines]'``.
+    """
+
+    name = "Postgres"
+    modules = ("psycopg",)
+    hints: ClassVar = {
+        "authentication": "check user and password",
+        "statement timeout": "raise timeout=, or ask for fewer documents",
+        'type "vector"': "install pgvector on the server: CREATE EXTENSION vector",
+        "does not exist": "check table, id and fields; Postgres.index(documents, server) makes a table",
+        "connection": "start the server and check the connection string; after a break, open Postgres(…) again",
+    }
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        table: str = "documents",
+        id: str = "id",  # noqa: A002 (the usual name of the column)
+        fields: Sequence[str] | None = None,
+        analyzer: Analyzer | None = None,
+        encode: Callable[[list[str]], ArrayLike] | None = None,
+        by: str | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        by = by or ("hybrid" if encode else "lexical")
+        check.choice("by", by, ["hybrid", "lexical", "dense"] if encode else ["lexical"])
+        self.table, self.encode, self.by, (self._db, where) = table, encode, by, _connected(type(self), server, timeout)
+        self._db.autocommit = True
+        found = self.ask(where, self._rows, "SELECT obj_description(to_regclass(%(name)s))", {"name": quoted(table)})
+        described = json.loads(found[0][0]) if (found[0][0] or "").startswith("{") else {}
+        super().__init__(where, described, id, fields, analyzer)
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        """What :meth:`scores` has a column for: the fields, and the vector."""
+        return (*self.fields, *([_VECTOR] if self.encode else []))
+
+    @classmethod
+    def index(
+        cls,
+        documents: Documents,
+        server: str,
+        *,
+        table: str = "documents",
+        encode: Callable[[list[str]], ArrayLike] | None = None,
+        force: bool = False,
+        progress: bool | None = None,
+    ) -> "Postgres":
+        """Make a table with the words of documents, and their vectors, in one transaction."""
+        sql: Any = check.optional("psycopg.sql", "engines")
+        vectors = None if encode is None else documents.encoded(encode, progress=progress)
+        columns = {"id": "text PRIMARY KEY"} | dict.fromkeys(documents.fields, "tsvector")
+        columns |= {} if vectors is None else {_VECTOR: f"vector({vectors.shape[1]})"}
+        new, old = quoted(f"{table[:30]}-{secrets.token_hex(8)}"), quoted(table)
+        db, where = _connected(cls, server, 0)
+
+        def fill() -> None:
+            if db.execute("SELECT to_regclass(%s)", [old]).fetchone()[0] and not force:
+                raise check.error("the table is there already and is kept", got=table, hint="set force=True")
+            if vectors is not None:
+                db.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            db.execute(f"CREATE TABLE {new}({', '.join(f'{quoted(one)} {kind}' for one, kind in columns.items())})")
+            rows = (row for batch in batches(documents, progress, cls.name) for row in batch)
+            with db.cursor() as cursor, cursor.copy(f"COPY {new} FROM STDIN") as copy:
+                for place, (name, *texts) in enumerate(rows):
+                    vector = [] if vectors is None else [_as_text(vectors[place])]
+                    copy.write_row((name, *map(_lexemes, texts), *vector))
+            for field in documents.fields:
+                db.execute(f"CREATE INDEX ON {new} USING gin ({quoted(field)})")
+            db.execute(sql.SQL(f"COMMENT ON TABLE {new} IS {{}}").format(json.dumps(about(documents))))
+            db.execute(f"DROP TABLE IF EXISTS {old}")
+            db.execute(f"ALTER TABLE {new} RENAME TO {old}")
+
+        with db:  # commits at the end, or takes all back
+            cls.ask(where, fill)
+        return cls(server, table=table, encode=encode)
+
+    def _rows(self, query: str, values: Mapping[str, object]) -> list[Any]:
+        return list(self._db.execute(query, values).fetchall())
+
+    def _prepared(self, texts: Sequence[str]) -> Sequence[Any]:
+        vectors = itertools.repeat("") if self.encode is None else map(_as_text, np.asarray(self.encode([*texts])))
+        return [(one, vector) if one else () for one, vector in zip(super()._prepared(texts), vectors, strict=False)]
+
+    def _hits(self, query: tuple[list[str], str], fields: tuple[str, ...], k: int, among: Ids) -> Hits:
+        by = self.by if among is None else "dense" if fields == (_VECTOR,) else "lexical"
+        asked = "replace(plainto_tsquery(%(words)s)::text, ' & ', ' | ')::tsquery"  # its own words, any of them
+        words = " ".join(query[0])
+        if self.analyzer is not None:
+            asked, words = "%(words)s::tsquery", " | ".join(map(_lexeme, query[0]))
+        names = {"id": quoted(self.id), "table": quoted(self.table), "vector": quoted(_VECTOR)}
+        names["among"] = "" if among is None else f"AND {names['id']}::text = ANY(%(among)s)"
+        names["score"] = " + ".join(f"ts_rank(coalesce({quoted(one)}, ''), {asked}, 1)" for one in fields)
+        names["match"] = " OR ".join(f"{quoted(one)} @@ {asked}" for one in fields)
+        lexical, dense = (form.format(**names).replace("%)", "%%)") for form in (_LEXICAL, _DENSE))
+        both = _HYBRID.format(_RANKED.format(lexical), _RANKED.format(dense))
+        statement = {"lexical": lexical, "dense": dense, "hybrid": both}[by]
+        return self._rows(statement, {"words": words, "vector": query[1], "k": k, "among": among})
+
+
+def _connected(engine: type[Engine], server: str, timeout: float) -> tuple[Any, str]:
+    """Connect, and return the place without what is secret: the library's own words about a bad string may quote it."""
+    psycopg: Any = check.optional("psycopg", "engines")
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(server)
+    except psycopg.Error:
+        parts = None
+    if parts is None:
+        hint = "write host=… dbname=… user=… password='…'"
+        raise check.error("the connection string cannot be read", got=f"{len(server)} characters", hint=hint)
+    where = f"{parts.get('host', 'localhost')}/{parts.get('dbname', '')}"
+    limits = {
+        "connect_timeout": max(2, math.ceil(timeout or 60)),
+        "options": f"-c statement_timeout={timeout * 1000:.0f}",
+    }
+    return engine.ask(where, lambda: psycopg.connect(server, **limits)), where
+
+
+def _lexeme(word: str) -> str:
+    return "'" + word[:_LONGEST].replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _lexemes(text: str) -> str:
+    """Return a text as Postgres writes a tsvector."""
+    places: dict[str, list[str]] = {}
+    for place, word in enumerate(text.split(), 1):
+        places.setdefault(_lexeme(word), []).append(str(place))
+    return " ".join(f"{word}:{','.join(found[:_POSITIONS])}" for word, found in places.items())
+
+
+def _as_text(vector: ArrayLike) -> str:
+    return str(np.asarray(vector, np.float64).tolist())
