@@ -1,5 +1,10 @@
 from rankwise.wings.text.engines.duckdb import DuckDB as DuckDB
+from rankwise.wings.text.engines.elasticsearch import Elasticsearch as Elasticsearch
+from rankwise.wings.text.engines.elasticsearch import OpenSearch as OpenSearch
 from rankwise.wings.text.engines.engine import Engine as Engine
+from rankwise.wings.text.engines.http import HttpEngine as HttpEngine
 from rankwise.wings.text.engines.postgres import Postgres as Postgres
+from rankwise.wings.text.engines.solr import Solr as Solr
 from rankwise.wings.text.engines.sqlite import SQLite as SQLite
 from rankwise.wings.text.engines.tantivy import Tantivy as Tantivy
+from rankwise.wings.text.engines.vespa import Vespa as Vespa

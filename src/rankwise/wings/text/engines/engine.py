@@ -3,11 +3,12 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, TypeVar, Unpack
 
 from rankwise import check
 from rankwise.base import progress as bars
 from rankwise.base.arrays import Json
+from rankwise.data import io
 from rankwise.evaluation import Run, run_frame
 from rankwise.models import is_frame
 from rankwise.wings.text.analyzer import Analyzer
@@ -24,10 +25,19 @@ _FORMAT, _BATCH, _SHOWN = 1, 5_000, 300
 _RUNS = Analyzer(split=False).raw
 
 
+class Opening(TypedDict, total=False):
+    """What :class:`Engine` takes about an index that was made elsewhere."""
+
+    fields: Sequence[str] | None
+    id: str
+    analyzer: Analyzer | None
+
+
 class Engine:
     """Documents in an engine, found and scored by it: made by ``index`` from documents, or opened on what exists.
 
-    ``fields`` are what is searched. ``analyzer`` makes words of queries; where it is None, the engine does.
+    Of an index that was made elsewhere, name the ``fields`` to search, and ``id``, where ids of documents are if not in
+    ``"id"``. ``analyzer`` makes words of queries; where it is None, and ``index`` has kept none, the engine does.
     """
 
     name: ClassVar[str]
@@ -37,12 +47,10 @@ class Engine:
     """What an error of the engine says, in lower case -> what to do; "" is for all others."""
     again: ClassVar[str] = "index the documents again, or name its fields: fields=(…)"
 
-    def __init__(
-        self, where: object, described: Json, id_: str, fields: Sequence[str] | None, analyzer: Analyzer | None
-    ) -> None:
-        """Take what :func:`about` wrote, or what the user says of an index that was made elsewhere."""
-        self.where, self.id = str(where), id_
-        self.fields = tuple(fields or described.get("fields", ()))
+    def __init__(self, where: object, described: Json, /, **opening: Unpack[Opening]) -> None:
+        """Take what :func:`about` wrote, and what the user says."""
+        self.where, self.id, analyzer = str(where), opening.get("id", "id"), opening.get("analyzer")
+        self.fields = tuple(opening.get("fields") or described.get("fields", ()))
         if not self.fields or described.get("format", _FORMAT) != _FORMAT:
             got = f"format {described['format']}" if self.fields else "an index that does not name its fields"
             what = f"{self.name} needs an index of this version"
@@ -69,8 +77,8 @@ class Engine:
 
         ``pairs`` is a run, or a table with columns query and document. A field with no word of the query scores 0.
         """
-        if is_frame(pairs) and "score" not in pairs.columns:
-            pairs = {one: dict.fromkeys(part["document"], 0.0) for (one,), part in pairs.group_by("query")}
+        if is_frame(pairs):  # scores are not looked at
+            pairs = io.as_polars(pairs)[0].select("query", "document", score=0.0).collect()
         found = run_frame(pairs).select("query", "document")
         texts = dict(zip(*queries_of(queries), strict=True))
         wanted = {one: part["document"].to_list() for (one,), part in found.group_by("query", maintain_order=True)}

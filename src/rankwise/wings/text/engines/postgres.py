@@ -5,16 +5,16 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.wings.text.analyzer import Analyzer
 from rankwise.wings.text.documents import Documents
-from rankwise.wings.text.engines.engine import Engine, Hits, Ids, about, batches, quoted
+from rankwise.wings.text.engines.engine import Engine, Hits, Ids, Opening, about, batches, quoted
 
+Encode: TypeAlias = Callable[[list[str]], ArrayLike]
 _VECTOR, _LONGEST, _POSITIONS = "vector", 500, 255
 _LEXICAL = "SELECT {id} AS id, {score} AS score FROM {table} WHERE ({match}) {among} ORDER BY 2 DESC, 1 LIMIT %(k)s"
 _DENSE = (
@@ -26,7 +26,7 @@ _HYBRID = "SELECT id, sum(score)::float FROM (({}) UNION ALL ({})) AS found GROU
 
 
 class Postgres(Engine):
-    """A table of Postgres. Of one made elsewhere, name ``table``, ``id``, and as ``fields`` its columns of tsvectors.
+    """A table of Postgres, whose ``fields`` are columns of tsvectors.
 
     ``server`` is a connection string, which is not kept. Without ``encode`` scores are the sum of ts_rank over fields;
     with it, a callable from texts to a matrix, documents are found by words and by the cosine of the column ``vector``
@@ -49,12 +49,10 @@ class Postgres(Engine):
         server: str,
         *,
         table: str = "documents",
-        id: str = "id",  # noqa: A002 (the usual name of the column)
-        fields: Sequence[str] | None = None,
-        analyzer: Analyzer | None = None,
-        encode: Callable[[list[str]], ArrayLike] | None = None,
+        encode: Encode | None = None,
         by: str | None = None,
         timeout: float = 60.0,
+        **opening: Unpack[Opening],
     ) -> None:
         by = by or ("hybrid" if encode else "lexical")
         check.choice("by", by, ["hybrid", "lexical", "dense"] if encode else ["lexical"])
@@ -62,7 +60,7 @@ class Postgres(Engine):
         self._db.autocommit = True
         found = self.ask(where, self._rows, "SELECT obj_description(to_regclass(%(name)s))", {"name": quoted(table)})
         described = json.loads(found[0][0]) if (found[0][0] or "").startswith("{") else {}
-        super().__init__(where, described, id, fields, analyzer)
+        super().__init__(where, described, **opening)
 
     @property
     def scored(self) -> tuple[str, ...]:
@@ -76,7 +74,7 @@ class Postgres(Engine):
         server: str,
         *,
         table: str = "documents",
-        encode: Callable[[list[str]], ArrayLike] | None = None,
+        encode: Encode | None = None,
         force: bool = False,
         progress: bool | None = None,
     ) -> "Postgres":

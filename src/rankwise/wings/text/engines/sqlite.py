@@ -3,18 +3,17 @@
 import contextlib
 import json
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
-from rankwise.base import files
-from rankwise.wings.text.analyzer import Analyzer
+from rankwise import check
 from rankwise.wings.text.documents import Documents
-from rankwise.wings.text.engines.engine import Engine, Hits, Ids, about, batches, quoted
+from rankwise.wings.text.engines.engine import Hits, Ids, Opening, batches, quoted
+from rankwise.wings.text.engines.sql_file import SqlFile
 
 
-class SQLite(Engine):
-    """A table of FTS5 in a file, which is only read. Of one made elsewhere, name ``table``, ``id`` and ``fields``.
+class SQLite(SqlFile):
+    """A table of FTS5 in a file, which is only read.
 
     Scores are BM25 with k₁ 1.2 and b 0.75 of all fields as one, where idf is ln((N − df + ½)/(df + ½)), at least 10⁻⁶.
     ``timeout`` are the seconds to wait for a program that has locked the file.
@@ -29,6 +28,7 @@ class SQLite(Engine):
 
     name = "SQLite"
     modules = ("sqlite3",)
+    tables = "sqlite_master WHERE name"
     hints: ClassVar = {
         "unable to open": "check the path; SQLite.index(documents, path) makes the file",
         "no such module": "use a Python whose SQLite has FTS5",
@@ -36,41 +36,22 @@ class SQLite(Engine):
     }
 
     def __init__(
-        self,
-        path: str | Path,
-        *,
-        table: str = "documents",
-        id: str = "id",  # noqa: A002 (the usual name of the column)
-        fields: Sequence[str] | None = None,
-        analyzer: Analyzer | None = None,
-        timeout: float = 60.0,
+        self, path: str | Path, *, table: str = "documents", timeout: float = 60.0, **opening: Unpack[Opening]
     ) -> None:
-        self.where, self.table, self.timeout = str(path), table, timeout
-        there = self.ask(path, self._rows, "SELECT 1 FROM sqlite_master WHERE name = 'rankwise'")
-        found = self.ask(path, self._rows, "SELECT about FROM rankwise WHERE name = ?", table) if there else []
-        super().__init__(path, json.loads(found[0][0]) if found else {}, id, fields, analyzer)
+        self.timeout = check.number("timeout", timeout, least=0.0)
+        super().__init__(path, table=table, **opening)
 
     @classmethod
-    def index(
-        cls, documents: Documents, path: str | Path, *, force: bool = False, progress: bool | None = None
-    ) -> "SQLite":
-        """Make a file with the words of documents, whole or not at all."""
-
-        def fill(new: Path) -> None:
-            names = ", ".join(["id UNINDEXED", *map(quoted, documents.fields)])
-            with contextlib.closing(sqlite3.connect(new)) as db, db:
-                db.execute("PRAGMA synchronous = OFF")  # what breaks off is never renamed
-                db.execute(f"CREATE VIRTUAL TABLE documents USING fts5({names}, tokenize = \"ascii tokenchars '_'\")")
-                insert = f"INSERT INTO documents VALUES (?{', ?' * len(documents.fields)})"  # noqa: S608 (marks)
-                for rows in batches(documents, progress, cls.name):
-                    db.executemany(insert, rows)
-                db.execute("INSERT INTO documents(documents) VALUES ('optimize')")
-                db.execute("CREATE TABLE rankwise(name, about)")
-                db.execute("INSERT INTO rankwise VALUES ('documents', ?)", (json.dumps(about(documents)),))
-
-        with files.replacing(path, force=force) as new:
-            cls.ask(path, fill, new)
-        return cls(path)
+    def _fill(cls, new: Path, documents: Documents, progress: bool | None) -> None:
+        names = ", ".join(["id UNINDEXED", *map(quoted, documents.fields)])
+        with contextlib.closing(sqlite3.connect(new)) as db, db:
+            db.execute("PRAGMA synchronous = OFF")  # what breaks off is never renamed
+            db.execute(f"CREATE VIRTUAL TABLE documents USING fts5({names}, tokenize = \"ascii tokenchars '_'\")")
+            insert = f"INSERT INTO documents VALUES (?{', ?' * len(documents.fields)})"  # noqa: S608 (marks)
+            for rows in batches(documents, progress, cls.name):
+                db.executemany(insert, rows)
+            db.execute("INSERT INTO documents(documents) VALUES ('optimize')")
+            cls._describe(db, documents)
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         uri = f"{Path(self.where).resolve().as_uri()}?mode=ro"
@@ -78,11 +59,8 @@ class SQLite(Engine):
             return db.execute(query, values).fetchall()
 
     def _hits(self, query: list[str], fields: tuple[str, ...], k: int, among: Ids) -> Hits:
-        table, id_ = quoted(self.table), quoted(self.id)
-        wanted = f"AND CAST({id_} AS TEXT) IN (SELECT value FROM json_each(?))" if among else ""  # noqa: S608
+        id_, table = self._names()
+        chosen = f"AND CAST({id_} AS TEXT) IN (SELECT value FROM json_each(?))" if among else ""  # noqa: S608
         match = f"{{{' '.join(map(quoted, fields))}}} : ({' OR '.join(map(quoted, query))})"
-        values = (match, *([json.dumps(among)] if among else []), k)
-        return self._rows(
-            f"SELECT {id_}, -rank FROM {table} WHERE {table} MATCH ? {wanted} ORDER BY rank LIMIT ?",  # noqa: S608
-            *values,
-        )
+        find = f"SELECT {id_}, -rank FROM {table} WHERE {table} MATCH ? {chosen} ORDER BY rank LIMIT ?"  # noqa: S608
+        return self._rows(find, match, *([json.dumps(among)] if among else []), k)

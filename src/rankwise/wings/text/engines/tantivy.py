@@ -1,20 +1,18 @@
 """Tantivy: an engine in the process, for collections larger than memory."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from rankwise import check
 from rankwise.models import storage
-from rankwise.wings.text.analyzer import Analyzer
 from rankwise.wings.text.documents import Documents
-from rankwise.wings.text.engines.engine import Engine, Hits, Ids, about, batches, quoted
+from rankwise.wings.text.engines.engine import Engine, Hits, Ids, Opening, about, batches, quoted
 
 _HEAP = 200_000_000
 
 
 class Tantivy(Engine):
-    """An index of Tantivy in a folder. Of one made elsewhere, name ``id``, a stored field, and ``fields``.
+    """An index of Tantivy in a folder, whose ids are a stored field.
 
     Scores are BM25 with k₁ 1.2 and b 0.75, the sum over fields. Lengths from 40 words on are rounded; N and the mean
     length count documents without the field. Needs ``pip install 'rankwise[text]'``.
@@ -33,18 +31,11 @@ class Tantivy(Engine):
         "incompatible": "index the documents again with this version of tantivy, or install that which made the index",
     }
 
-    def __init__(
-        self,
-        folder: str | Path,
-        *,
-        id: str = "id",  # noqa: A002 (the usual name of the field)
-        fields: Sequence[str] | None = None,
-        analyzer: Analyzer | None = None,
-    ) -> None:
+    def __init__(self, folder: str | Path, **opening: Unpack[Opening]) -> None:
         tantivy: Any = check.optional("tantivy", "text")
         self._tantivy, self._index = tantivy, self.ask(folder, tantivy.Index.open, str(folder))
         described = storage.read(folder)[0] if (Path(folder) / storage.DESCRIPTION).exists() else {}
-        super().__init__(folder, described.get("engine", {}), id, fields, analyzer)
+        super().__init__(folder, described.get("engine", {}), **opening)
 
     @classmethod
     def index(
