@@ -58,8 +58,8 @@ class Elasticsearch(HttpEngine):
 
     def _described(self) -> Json:
         indexes: Json = self._server.ask("GET", f"{self._path}/_mapping")
-        described: Json = next((one["mappings"].get("_meta", {}) for one in indexes.values()), {}).get("rankwise", {})
-        return described
+        notes: list[Json] = [one["mappings"].get("_meta", {}) for one in indexes.values()]
+        return notes[0].get("rankwise", {}) if notes else {}
 
     def _prepared(self, texts: Sequence[str]) -> Sequence[Any]:
         return texts if self.analyzer is None else [" ".join(words) for words in super()._prepared(texts)]

@@ -75,7 +75,11 @@ class Server:
         user, password = (unquote(part or "") for part in (self.parts.username, self.parts.password))
         if user:
             self.headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
-        secret = [password, *(word for text in self.headers.values() for word in (text, text.rpartition(" ")[2]))]
+        secret = [
+            password,
+            self.parts.password,
+            *(word for text in self.headers.values() for word in (text, text.rpartition(" ")[2])),
+        ]
         self.secret = sorted({word for word in secret if word}, key=len, reverse=True)
 
     def ask(self, method: str, path: str, body: object = None, *, least: int = 400) -> Any:
