@@ -46,8 +46,9 @@ test-all: test
 # What these libraries require would change what $(VENV) tests, so they lie beside it, in as few environments as agree.
 # Under this name a library that is missing is a failure, not a reason to skip.
 test-integrations: export RANKWISE_TESTS := integrations
-test-integrations: $(VENV)-integrations/.done $(VENV)-mlflow/.done
-	$(call timed,integrations,$(VENV)-integrations/bin/$(SERIAL) tests/integrations --ignore tests/integrations/test_mlflow.py)
+test-integrations: $(VENV)-integrations/.done $(VENV)-mlflow/.done $(VENV)-engines/.done $(VENV)-engines/anserini.jar
+	$(call timed,integrations,$(VENV)-integrations/bin/$(SERIAL) tests/integrations $(patsubst %,--ignore=tests/integrations/test_%.py,engines mlflow))
+	$(call timed,engines,ANSERINI_JAR=$(VENV)-engines/anserini.jar $(VENV)-engines/bin/$(SERIAL) tests/integrations/test_engines.py)
 	$(call timed,MLflow,$(VENV)-mlflow/bin/$(SERIAL) tests/integrations/test_mlflow.py)
 
 # Empty environments, which hold nothing but the wheel and what it requires: every Python that is here, every extra.
@@ -114,7 +115,7 @@ benchmarks-smallest: $(VENV)/.dev
 	$(call timed,benchmarks at their smallest,$(PYTEST) tests/docs/test_smallest_benchmarks.py)
 
 clean:
-	rm -rf $(VENV) $(VENV)-integrations $(VENV)-mlflow build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-engines $(VENV)-integrations $(VENV)-mlflow build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -136,8 +137,16 @@ $(VENV)/.dev: $(VENV)/.core
 # The extras of each environment. Tools of other tests are left out.
 $(VENV)-integrations/.done: EXTRAS := dask,ray,spark,terrier,xgboost
 $(VENV)-mlflow/.done: EXTRAS := mlflow
+$(VENV)-engines/.done: EXTRAS := engines,serve
+$(VENV)-engines/.done: MORE := pgserver wordllama  # a server to start, and vectors that come with their package
 $(VENV)-%/.done: pyproject.toml constraints.txt
 	@echo "Installing rankwise[$(EXTRAS)] into $(@D) (a minute or two the first time)"
 	@$(PYTHON) -m venv $(@D)
-	$(call timed,installation,$(INSTALL:$(BIN)/%=$(@D)/bin/%) --editable '.[$(EXTRAS)]' hypothesis pytest)
+	$(call timed,installation,$(INSTALL:$(BIN)/%=$(@D)/bin/%) --editable '.[$(EXTRAS)]' hypothesis pytest $(MORE))
 	@touch $@
+
+# Lucene, out of an archive of 165 MB.
+$(VENV)-engines/anserini.jar: $(VENV)-engines/.done
+	@$(@D)/bin/python -m pip download --quiet --disable-pip-version-check --constraint constraints.txt --no-deps --no-binary :all: \
+	  --dest $(@D)/sdist pyserini
+	@tar -xzf $(@D)/sdist/pyserini-*.tar.gz -O --wildcards '*/anserini-*-fatjar.jar' > $@.part && mv $@.part $@ && rm -r $(@D)/sdist

@@ -12,7 +12,7 @@ import rankwise as rw
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-APART = {"mlflow", "ray", "spark", "terrier"}
+APART = {"engines", "mlflow", "ray", "spark", "terrier"}
 """Extras that ``all`` leaves out: large, or they pin what others need. ``make test-integrations`` installs them."""
 PYTHONS = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
 

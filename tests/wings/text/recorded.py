@@ -4,7 +4,7 @@ import contextlib
 import http.server
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 
@@ -33,7 +33,7 @@ def recorded(*answers: Any) -> Iterator[Recorded]:
             body = [*map(json.loads, content.splitlines())] if lines else json.loads(content) if content else None
             asked.append(Asked(self.command, self.path, dict(self.headers), body))
             answer = left.pop(0)
-            if isinstance(answer, Callable):
+            if callable(answer):
                 answer(self)
                 return
             status, body = answer if isinstance(answer, tuple) else (200, answer)

@@ -120,7 +120,7 @@ def test_an_engine_is_a_retriever(sqlite, pages):
     queries, qrels = {"q": "mean sum"}, {"q": {"a": 1}}
     runs = {"fts5": sqlite.search(queries, k=3), "bm25": pages.search(queries)}
     data = rw.text.dataset(pages, queries, runs, qrels)
-    assert {"score(fts5)", "reciprocal(bm25)"} <= set(data.feature_names)
+    assert {"score(fts5)", "reciprocal(bm25)"} <= {*(data.feature_names or ())}
     assert data.n_docs == 4
     assert rw.evaluate(sqlite.search(queries), qrels, ["ndcg@10"])["ndcg@10"][0] > 0
 
@@ -205,7 +205,6 @@ def hits_of(*pairs, **more):
 
 
 MAPPING = {"pages-1": {"mappings": {"properties": {"title": {"type": "text"}}}}}
-MADE = {"pages-1": {"mappings": {"_meta": {"rankwise": {}}}}}
 
 
 @pytest.mark.parametrize("kind", [engines.Elasticsearch, engines.OpenSearch])
@@ -340,22 +339,22 @@ def test_what_is_secret_is_shown_nowhere():
     echo = {"error": "no user me:geheim!, geheim%21, Basic bWU6Z2VoZWltIQ==, ApiKey c2VjcmV0"}
     with recorded((401, echo), (401, echo)) as server:
         address = server.address.replace("http://", "http://me:geheim%21@")
-        for options in ({}, {"headers": {"X-Key": "ApiKey c2VjcmV0"}}):
+        for headers in ({}, {"X-Key": "ApiKey c2VjcmV0"}):
             with refusal(what="Elasticsearch failed", where=server.address) as raised:
-                engines.Elasticsearch(address, fields=["title"], **options)
+                engines.Elasticsearch(address, fields=["title"], headers=headers)
             shown = "".join(traceback.format_exception(raised.value)) + repr(raised.value)
             assert (raised.value.__context__, raised.value.__cause__) == (None, None)
             assert not [word for word in ("geheim", "bWU6") if word in shown]
-            assert ("c2VjcmV0" in shown) == (not options)
+            assert ("c2VjcmV0" in shown) == (not headers)
     with recorded(MAPPING) as server:
         engine = engines.OpenSearch(server.address.replace("http://", "http://me:geheim%21@"), fields=["title"])
     assert "geheim" not in repr(engine) + repr(vars(engine))
 
 
 def test_addresses_that_are_refused():
-    kinds = (engines.Elasticsearch, engines.OpenSearch, engines.Solr, engines.Vespa)
-    for kind in kinds:
-        refuses(lambda kind=kind: kind("localhost:9200", "x", fields=["a"]), what=f"{kind.name} needs an address")
+    for kind in (engines.Elasticsearch, engines.OpenSearch, engines.Solr, engines.Vespa):
+        with refusal(what=f"{kind.name} needs an address"):
+            kind("localhost:9200", "x", fields=["a"])
     refuses(lambda: engines.Solr("http://localhost:1", "x", fields=["a"], timeout=0), what="timeout must be …")
     engine = engines.Solr("http://127.0.0.1:1", "x", fields=["a"])
     refuses(lambda: engine.search(["mean"]), what="Solr failed", got="…refused…", hint="check that the server runs…")

@@ -3,6 +3,7 @@ from rankwise.wings.text.engines.elasticsearch import Elasticsearch as Elasticse
 from rankwise.wings.text.engines.elasticsearch import OpenSearch as OpenSearch
 from rankwise.wings.text.engines.engine import Engine as Engine
 from rankwise.wings.text.engines.http import HttpEngine as HttpEngine
+from rankwise.wings.text.engines.lucene import Lucene as Lucene
 from rankwise.wings.text.engines.postgres import Postgres as Postgres
 from rankwise.wings.text.engines.solr import Solr as Solr
 from rankwise.wings.text.engines.sqlite import SQLite as SQLite

@@ -2,12 +2,13 @@
 
 import importlib.resources
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
 from rankwise import check
 from rankwise.wings.text.documents import Documents
-from rankwise.wings.text.engines.engine import Hits, Ids, Opening, batches, quoted
+from rankwise.wings.text.engines.engine import Hits, Ids, Opening, Result, batches, quoted
 from rankwise.wings.text.engines.sql_file import SqlFile
 
 _INDEX = (
@@ -38,6 +39,16 @@ class DuckDB(SqlFile):
     def __init__(self, path: str | Path, *, table: str = "documents", **opening: Unpack[Opening]) -> None:
         self._db = self.ask(path, _opened, path, True)
         super().__init__(path, table=table, **opening)
+
+    @classmethod
+    def ask(cls, where: object, call: Callable[..., Result], *arguments: Any) -> Result:
+        """Call something of DuckDB's, which makes a RuntimeError of Ctrl-C."""
+        try:
+            return super().ask(where, call, *arguments)
+        except RuntimeError as stopped:
+            if "interrupted" not in str(stopped):
+                raise
+        raise KeyboardInterrupt
 
     @classmethod
     def _fill(cls, new: Path, documents: Documents, progress: bool | None) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Hits: TypeAlias = Iterable[tuple[Any, float]]
 Ids: TypeAlias = list[str] | None
-_Result = TypeVar("_Result")
+Result = TypeVar("Result")
 _FORMAT, _BATCH, _SHOWN = 1, 5_000, 300
 _RUNS = Analyzer(split=False).raw
 
@@ -113,7 +113,7 @@ class Engine:
         raise NotImplementedError
 
     @classmethod
-    def ask(cls, where: object, call: Callable[..., _Result], *arguments: Any) -> _Result:
+    def ask(cls, where: object, call: Callable[..., Result], *arguments: Any) -> Result:
         """Call something of the engine's; its errors become ours, without a trace, which could hold a password."""
         try:
             return call(*arguments)

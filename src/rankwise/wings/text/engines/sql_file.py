@@ -27,7 +27,10 @@ class SqlFile(Engine):
     ) -> Self:
         """Make a file with the words of documents, whole or not at all."""
         with files.replacing(path, force=force) as new:
-            cls.ask(path, cls._fill, new, documents, progress)
+            try:
+                cls.ask(path, cls._fill, new, documents, progress)
+            finally:
+                Path(f"{new}.wal").unlink(missing_ok=True)  # what DuckDB leaves where it was interrupted
         return cls(path)
 
     @classmethod
