@@ -10,6 +10,8 @@ import subprocess
 import sys
 import urllib.request
 
+import numpy as np
+
 import rankwise as rw
 
 texts = rw.text.numpy_scipy()
@@ -43,4 +45,4 @@ with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
             ranks = json.load(response)["ranks"]
     finally:
         service.terminate()
-print("beside numpy.median:", [name for _, name in sorted(zip(ranks, lists.document_ids.tolist()))][:5])
+print("beside numpy.median:", lists.document_ids[np.argsort(ranks)[:5]].tolist())

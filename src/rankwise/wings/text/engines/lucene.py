@@ -26,6 +26,7 @@ class Lucene(Engine):
     name = "Lucene"
     modules = ("java", "jpype", "org")
     hints: ClassVar = {
+        "no folder": "check the path; Lucene.index(documents, folder, jar) makes it",
         "indexnotfound": "check the folder; Lucene.index(documents, folder, jar) makes it",
         "indexformattoo": "index the documents again with this version of Lucene, or take the jar that made the index",
         "jar": "name a file anserini-…-fatjar.jar",
@@ -114,6 +115,8 @@ def _packages(jar: str | Path) -> Any:
 
 def _at(folder: str | Path) -> Any:
     jpype: Any = check.optional("jpype", "engines")
+    if not Path(folder).is_dir():  # Lucene would make it
+        raise FileNotFoundError("there is no folder")
     path = jpype.java.nio.file.Path.of(str(Path(folder).absolute()))
     return jpype.JPackage("org").apache.lucene.store.FSDirectory.open(path)
 

@@ -62,6 +62,11 @@ class Postgres(Engine):
         described = json.loads(found[0][0]) if (found[0][0] or "").startswith("{") else {}
         super().__init__(where, described, **opening)
 
+    def __del__(self) -> None:
+        """Close the connection."""
+        if hasattr(self, "_db"):
+            self._db.close()
+
     @property
     def scored(self) -> tuple[str, ...]:
         """What :meth:`scores` has a column for: the fields, and the vector."""
