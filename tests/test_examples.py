@@ -26,6 +26,8 @@ PRINTED = {
     "trec_runs.py": "MAP & nDCG@20 & P@10",
 }
 ELSEWHERE = {
+    "hybrid_postgres.py": "tests/integrations/test_engines.py",
+    "search_service.py": "tests/integrations/test_engines.py",
     "squared_hinge.py": "test_an_objective_of_ones_own_in_forty_lines",
     "squared_hinge_gpu.py": "test_an_objective_of_ones_own_brings_a_kernel_for_gpus",
     "train_distributed.py": "test_a_net_on_two_processes",
