@@ -99,7 +99,7 @@ def engine(request, opened):
 def pair_scores(run, documents, queries, features):
     """Our own features of the pairs of a run, beside its columns."""
     data = rw.text.dataset(documents, queries, {"run": run}, features=features, depth=DEPTH)
-    ids = {"query": data.qids().astype(str), "document": data.document_ids.astype(str)}
+    ids = {"query": data.qids().astype(str), "document": np.asarray(data.document_ids).astype(str)}
     return pl.DataFrame(ids | dict(zip(features, data.features.T.astype(float), strict=True)))
 
 
@@ -147,8 +147,8 @@ def test_an_engine_in_training(engine, pages, queries):
     scores = engine.scores(queries, runs["engine"])
     runs |= {field: scores.select("query", "document", score=f"score({field})") for field in engine.fields}
     data = rw.text.dataset(pages, queries, runs, qrels)
-    assert {"scaled(engine)", "score(title)", "score(text)"} <= {*data.feature_names}
-    assert np.isfinite(data.features[:, data.feature_names.index("score(engine)")]).all()
+    assert {"scaled(engine)", "score(title)", "score(text)"} <= set(data.feature_names or ())
+    assert np.isfinite(data.features[:, list(data.feature_names or ()).index("score(engine)")]).all()
 
 
 def test_an_index_is_opened_again_and_kept(engine, pages, place, queries):
@@ -259,12 +259,12 @@ def test_vectors_of_postgres_are_the_nearest(hybrid, pages, queries):
 
 def test_hybrid_search_is_reciprocal_rank_fusion_in_one_query(hybrid, queries):
     run = hybrid("hybrid").search(queries, k=25)
-    expected = {}
+    expected: dict[tuple[str, str], float] = {}
     for by in ("lexical", "dense"):
         part = hybrid(by).search(queries, k=25).sort(["query", "score", "document"], descending=[False, True, False])
         for (query,), rows in part.group_by("query"):
             for rank, document in enumerate(rows["document"], 1):
-                expected[query, document] = expected.get((query, document), 0.0) + 1 / (60 + rank)
+                expected[str(query), document] = expected.get((str(query), document), 0.0) + 1 / (60 + rank)
     assert run.height == 100  # vectors find pages for a word that nobody has
     np.testing.assert_allclose(run["score"], [expected[pair] for pair in run.select("query", "document").rows()])
     for (query,), rows in run.group_by("query"):
