@@ -7,8 +7,9 @@ are measured. An engine that is not installed is skipped, which is said. Lucene 
 server of Postgres is started by pgserver; vectors are those of wordllama.
 
 Formulas: one field, ``text``. An engine's scores, times the factor by which its formula differs, are compared with ours
-for all matching pairs, as shares of the best score of the query. Cranfield: English stems, without stop words, fields title and text. The ranker is a bag
-of five on features of texts, scores of fields by the engine, and both runs; its queries are those of other folds.
+for all matching pairs, as shares of the best score of the query. Cranfield: English stems, without stop words, fields
+title and text. The ranker is a bag of five on features of texts, scores of fields by the engine, and both runs; its
+queries are those of other folds.
 """
 
 import contextlib
@@ -100,11 +101,11 @@ def formulas(makers: dict[str, Any], pages: rw.text.Documents, queries: dict[str
         both = ours.join(run, on=["query", "document"], suffix=" of it")
         assert both.height == ours.height == run.height, (both.height, ours.height, run.height)
         best = pl.col("score").max().over("query")
-        error = both.select(of=(pl.col("score of it") * factor - pl.col("score")).abs() / best)["of"]
+        error = both.select((pl.col("score of it") * factor - pl.col("score")).abs() / best).to_numpy()
         same = run.group_by("query", maintain_order=True).head(10).join(first, on=["query", "document"], how="semi")
         rows.append(
-            [name, f"{factor:.4g}", f"{error.median():.1%}", f"{error.max():.1%}", f"{same.height / first.height:.0%}",
-             quality(run, qrels), differs]
+            [name, f"{factor:.4g}", f"{np.median(error):.1%}", f"{np.max(error):.1%}",
+             f"{same.height / first.height:.0%}", quality(run, qrels), differs]
         )  # fmt: skip
     print(markdown(["", "factor", "median difference", "largest", "same first 10", METRIC, "what differs"], rows))
 

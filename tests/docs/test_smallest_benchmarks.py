@@ -73,6 +73,7 @@ RUNS = {
         "--processes 1 --candidates 'leaves=7, min_documents=5'"
     ),
     "quality.distil": Smallest(". --data few --labelled 1.0 --folds 1 --seeds 1 --quick --processes 1"),
+    "quality.engines": Smallest("--documents 300 --queries 3"),
     "quality.fairness": Smallest("{mq2008} --trials 1 --quick --processes 1"),
     "quality.features": Smallest("--rankers trees --queries 30 --sets 1 --processes 1"),
     "quality.gamma": Smallest("{mq2008} --data mq2008 --splits 2 --inner 1 --gammas tight --processes 1"),
