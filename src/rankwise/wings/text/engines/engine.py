@@ -44,7 +44,7 @@ class Engine:
     modules: ClassVar[tuple[str, ...]] = ()
     """Where its errors are defined; OSError and ValueError are always its own."""
     hints: ClassVar[Mapping[str, str]] = {}
-    """What an error of the engine says, in lower case -> what to do; "" is for all others."""
+    """What an error of the engine says, in lower case -> what to do; otherwise :attr:`again` is."""
     again: ClassVar[str] = "index the documents again, or name its fields: fields=(…)"
 
     def __init__(self, where: object, described: Json, /, **opening: Unpack[Opening]) -> None:

@@ -18,7 +18,8 @@ Encode: TypeAlias = Callable[[list[str]], ArrayLike]
 _VECTOR, _LONGEST, _POSITIONS = "vector", 500, 255
 _LEXICAL = "SELECT {id} AS id, {score} AS score FROM {table} WHERE ({match}) {among} ORDER BY 2 DESC, 1 LIMIT %(k)s"
 _DENSE = (
-    "SELECT {id} AS id, 1 - ({vector} <=> %(vector)s::vector) AS score FROM {table} WHERE {vector} IS NOT NULL {among} "
+    "SELECT {id} AS id, coalesce(nullif(1 - ({vector} <=> %(vector)s::vector), 'NaN'), 0) AS score "  # 0 of no words
+    "FROM {table} WHERE {vector} IS NOT NULL {among} "
     "ORDER BY {vector} <=> %(vector)s::vector LIMIT %(k)s"
 )
 _RANKED = "SELECT id, 1.0 / (60 + row_number() OVER (ORDER BY score DESC, id)) AS score FROM ({}) AS one"
@@ -104,7 +105,7 @@ class Postgres(Engine):
                     copy.write_row((name, *map(_lexemes, texts), *vector))
             for field in documents.fields:
                 db.execute(f"CREATE INDEX ON {new} USING gin ({quoted(field)})")
-            db.execute(sql.SQL(f"COMMENT ON TABLE {new} IS {{}}").format(json.dumps(about(documents))))
+            db.execute(f"COMMENT ON TABLE {new} IS {sql.Literal(json.dumps(about(documents))).as_string(db)}")
             db.execute(f"DROP TABLE IF EXISTS {old}")
             db.execute(f"ALTER TABLE {new} RENAME TO {old}")
 
@@ -125,11 +126,11 @@ class Postgres(Engine):
         words = " ".join(query[0])
         if self.analyzer is not None:
             asked, words = "%(words)s::tsquery", " | ".join(map(_lexeme, query[0]))
-        names = {"id": quoted(self.id), "table": quoted(self.table), "vector": quoted(_VECTOR)}
+        names = {"id": _name(self.id), "table": _name(self.table), "vector": _name(_VECTOR)}
         names["among"] = "" if among is None else f"AND {names['id']}::text = ANY(%(among)s)"
-        names["score"] = " + ".join(f"ts_rank(coalesce({quoted(one)}, ''), {asked}, 1)" for one in fields)
-        names["match"] = " OR ".join(f"{quoted(one)} @@ {asked}" for one in fields)
-        lexical, dense = (form.format(**names).replace("%)", "%%)") for form in (_LEXICAL, _DENSE))
+        names["score"] = " + ".join(f"ts_rank(coalesce({_name(one)}, ''), {asked}, 1)" for one in fields)
+        names["match"] = " OR ".join(f"{_name(one)} @@ {asked}" for one in fields)
+        lexical, dense = (form.format(**names) for form in (_LEXICAL, _DENSE))
         both = _HYBRID.format(_RANKED.format(lexical), _RANKED.format(dense))
         statement = {"lexical": lexical, "dense": dense, "hybrid": both}[by]
         return self._rows(statement, {"words": words, "vector": query[1], "k": k, "among": among})
@@ -148,9 +149,13 @@ def _connected(engine: type[Engine], server: str, timeout: float) -> tuple[Any, 
     where = f"{parts.get('host', 'localhost')}/{parts.get('dbname', '')}"
     limits = {
         "connect_timeout": max(2, math.ceil(timeout or 60)),
-        "options": f"-c statement_timeout={timeout * 1000:.0f}",
+        "options": f"{parts.get('options', '')} -c statement_timeout={timeout * 1000:.0f}",
     }
     return engine.ask(where, lambda: psycopg.connect(server, **limits)), where
+
+
+def _name(name: str) -> str:
+    return quoted(name).replace("%", "%%")  # in queries with parameters
 
 
 def _lexeme(word: str) -> str:
