@@ -17,7 +17,7 @@ import rankwise as rw
 
 def main(server):
     texts = rw.text.numpy_scipy()
-    pages = rw.text.Documents(texts.documents, fields=("name", "module", "summary", "text"))
+    pages = rw.text.Documents(texts.documents, fields=("name", "module", "summary"))
     queries = dict(list(texts.queries.items())[::5])
     folder = pathlib.Path(wordllama.__file__).parent  # vectors that come with the package
     model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
