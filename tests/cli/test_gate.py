@@ -77,7 +77,12 @@ def test_refusals(folder, tmp_path):
     words = "compare", folder / "judged.csv", folder / "old.txt", folder / "new.txt"
     assert "--not-worse-than" in refused(*words, "--not-worse-than", 0)
     assert "a segment must be the same for all documents of a query" in refused(*words, "--segment", "bm25")
-    assert "a gate is for one system" in refused(*words, folder / "worse.txt", "--not-worse-than", 0.1)
+    text = refused(*words, folder / "worse.txt", "--not-worse-than", 0.1)
+    assert "a gate is for one system" in text
+    assert "Hint: name two rankings." in text
+    assert "Hint: give queries weights, or a table with the columns query and traffic." in refused(
+        *words, "--segment", "traffic"
+    )
     (tmp_path / "twice.csv").write_text("query,market\nq1,de\nq1,fr\n", encoding="utf-8")
     (tmp_path / "other.csv").write_text("id,market\nq1,de\n", encoding="utf-8")
     assert "one row" in refused(*words, "--segment", tmp_path / "twice.csv")
