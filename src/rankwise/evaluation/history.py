@@ -68,8 +68,8 @@ def read_history(folder: str | Path) -> "History":
         if path.name.startswith(".") or files.is_part(path):
             continue
         try:
-            points += _points(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError):
+            points += [*_points(json.loads(path.read_text(encoding="utf-8")))]  # all of a file, or none
+        except (ValueError, TypeError, KeyError, AttributeError, OSError, OverflowError, RecursionError):
             skipped.append(path.name)
     if not points:
         beside = f"{len(skipped)} other files" if skipped else "an empty folder"
