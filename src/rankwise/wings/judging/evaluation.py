@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Ids, Offsets, offsets_of
-from rankwise.data.io import DiskDataset, as_polars
+from rankwise.data.io import DiskDataset, as_polars, read_table
 from rankwise.evaluation import Evaluated, Run, Scored, on_data, scores_of, trec
 from rankwise.metrics import Hit, Judged, Metric, MetricLike, Precision, RankMetric, Recall
 from rankwise.metrics import metrics as find_metrics
@@ -328,11 +328,9 @@ def read_judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
 def table_of(source: Run) -> pl.DataFrame:
     """Read qrels in any form, also .csv, with the judgements that stand; a table keeps its further columns."""
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
-        texts = dict.fromkeys(_KEYS, pl.String)
-        table = pl.read_csv(check.readable(source), schema_overrides=texts, infer_schema_length=None)
-        if "judge" in table.columns:
-            from rankwise.wings.judging import judgements
+        from rankwise.wings.judging import judgements
 
+        if judgements.has_judges(source):
             rows = judgements.read(source)
             if rows.select(_KEYS).is_duplicated().any():
                 got, hint = (
@@ -341,5 +339,5 @@ def table_of(source: Run) -> pl.DataFrame:
                 )
                 raise check.error("several judges graded the same document", got=got, where=str(source), hint=hint)
             return rows
-        return tables.from_csv(table)
+        return judgements.checked(read_table(Path(source)), source, (*_KEYS, "grade"))
     return as_polars(source)[0].collect() if is_frame(source) else trec.qrels_frame(source)
