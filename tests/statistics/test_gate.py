@@ -185,4 +185,6 @@ def test_what_depends_on_unjudged_documents_cannot_tell():
     labels = {"market": market.astype(object)}
     said = [compared(one, labels, partial(rw.compare, correction="none", test="t")) for one in (comparison, unsettled)]
     assert [one.verdict for one in said[0].pairs] == ["gains", "gains"]
-    assert [one.verdict for one in said[1].pairs] == ["gains", "cannot tell"]
+    assert [(one.verdict, one.unsettled) for one in said[1].pairs] == [("gains", False), ("cannot tell", True)]
+    told = "By ap, whether new gains or loses on market fr, against old, depends on documents that were never judged."
+    assert said[1].sentence.endswith(told)
