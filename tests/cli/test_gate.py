@@ -63,6 +63,14 @@ def test_a_gate_that_cannot_tell(folder):
     assert "By segment" not in result.stdout
 
 
+def test_a_column_says_what_nobody_judged(folder, tmp_path):
+    lines = (folder / "judged.csv").read_text(encoding="utf-8").splitlines()
+    more = ["judged", *("0" if line.split(",")[1] == "0" else "1" for line in lines[1:])]
+    (tmp_path / "judged.csv").write_text("\n".join(map(",".join, zip(lines, more, strict=True))), encoding="utf-8")
+    words = tmp_path / "judged.csv", f"old={folder}/old.txt", f"new={folder}/new.txt", "--judged", "judged", "--json"
+    assert json.loads(run("compare", *words).stdout)["judged"]["old"]["mean"] < 1.0
+
+
 def test_results_keep_segments(folder, tmp_path):
     for name in ("old", "worse"):
         words = folder / "judged.csv", folder / f"{name}.txt", "--segment", "device", "-m", "ndcg@10"
