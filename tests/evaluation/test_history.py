@@ -121,17 +121,18 @@ def test_damaged_and_foreign_files_are_named(tmp_path):
         wrong = json.loads(whole)
         wrong["comparison"]["mean"]["ndcg@10"][system] = value
         damaged[f"{name}.json"] = json.dumps(wrong)
+    damaged["units.json"] = json.dumps(document | {"comparison": document["comparison"] | {"units": 10**400}})
     for name, text in damaged.items():
         Path(tmp_path, name).write_text(text, encoding="utf-8")
     Path(tmp_path, "bytes.json").write_bytes(b"\xff\xfe\x00")
     Path(tmp_path, "folder.json").mkdir()
     Path(tmp_path, ".hidden").write_text("")
     history = rw.results.read_history(tmp_path)
-    assert len(history.points) == 2
+    assert len(history.to_frame()) == 2
     assert set(history.skipped) == {*damaged, "bytes.json", "folder.json"}
     assert "notes.txt" in history.to_text()
     path.unlink()
-    with refusal(what="there are no comparisons in …", got="14 other files"):
+    with refusal(what="there are no comparisons in …", got="15 other files"):
         rw.results.read_history(tmp_path)
 
 

@@ -189,7 +189,7 @@ def _points(document: Any) -> Iterator[Point]:
                 raise ValueError(system)
             yield Point(
                 time=time, metric=metric, system=system, mean=values[0], low=values[1], high=values[2],
-                queries=int(compared["units"]), data=digests[0], scores=digests[1],
+                queries=int(np.int64(compared["units"])), data=digests[0], scores=digests[1],
             )  # fmt: skip
 
 
