@@ -95,7 +95,7 @@ class ExportSource:
     @property
     def net(self) -> "NetModel | None":
         """The net, if it is one."""
-        return None if self.forest is not None or isinstance(self.model, LinearModel) else self.model
+        return None if isinstance(self.model, ForestModel | QueryForest | LinearModel) else self.model
 
     @property
     def linear(self) -> LinearModel | None:

@@ -7,7 +7,6 @@ import numpy as np
 
 from rankwise.base.arrays import Array, Floats, Json, Offsets, weighted_sum
 from rankwise.models.forests.forest import summed
-from rankwise.models.forests.query_forest import QueryForest
 from rankwise.models.model import Contributions, Model, Score
 from rankwise.models.schema import Schema
 
@@ -72,12 +71,10 @@ class SumModel(Model):
 
 def added_up(models: Sequence[Model], factors: Sequence[float] | None = None) -> Model:
     """Return one forest where models are trees of one library, as far as it can hold them, else their sum."""
+    from rankwise.models.forests.query_forest import summed_within
+
     shares = [1.0 / len(models)] * len(models) if factors is None else factors
-    within = [one.forest for one in models if isinstance(one, QueryForest)]
-    forest = summed(within if len(within) == len(models) else models, shares)
-    if forest is None:
-        return SumModel(models, factors)
-    return QueryForest(models[0].schema, forest) if within else forest
+    return summed(models, shares) or summed_within(models, shares) or SumModel(models, factors)
 
 
 def packed(members: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:

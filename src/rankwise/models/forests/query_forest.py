@@ -1,6 +1,6 @@
 """Trees that also split by values within the query: a forest whose columns are those of a transform."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,12 +11,10 @@ from rankwise.base.sparse import Matrix, dense
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io.disk.mapped import DiskDataset
 from rankwise.models.column_statistics import check_finite
-from rankwise.models.forests.forest import ForestModel
+from rankwise.models.forests.forest import TRANSFORMS, ForestModel, summed
 from rankwise.models.linear import LinearTransform
 from rankwise.models.model import Contributions, Model, Score, require_lists
 from rankwise.models.schema import Schema
-
-TRANSFORMS = ("raw+query",)
 
 
 class QueryForest(Model):
@@ -31,7 +29,7 @@ class QueryForest(Model):
     def __init__(self, schema: Schema, forest: ForestModel) -> None:
         self.schema, self.forest, self.transform = schema, forest, LinearTransform.raw(schema.count)
         self.kind, self.least_code = f"{forest.kind}, with values within the query", forest.least_code
-        self.rounds, self.n_trees = forest.rounds, forest.n_trees
+        self.rounds, self.n_trees, self.booster = forest.rounds, forest.n_trees, forest.booster
 
     def scores(self, features: Matrix, offsets: Offsets | None = None) -> Array:
         """Return one score per document."""
@@ -93,6 +91,13 @@ class QueryForest(Model):
     def _columns(self, rows: Floats, offsets: Offsets | None, start: int = 0) -> Floats:
         check_finite(rows, start, "a transform within the query")
         return self.transform.rows(rows, offsets)
+
+
+def summed_within(models: Sequence[Model], factors: Sequence[float]) -> QueryForest | None:
+    """Return one model that scores as the weighted sum of such forests of one library; None where there is none."""
+    forests = [one.forest for one in models if isinstance(one, QueryForest)]
+    forest = summed(forests, factors) if len(forests) == len(models) else None
+    return None if forest is None else QueryForest(models[0].schema, forest)
 
 
 def doubled(schema: Schema) -> Schema:

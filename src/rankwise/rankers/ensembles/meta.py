@@ -12,7 +12,6 @@ import numpy as np
 from rankwise import check
 from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.models.forests.forest import ForestModel
-from rankwise.models.forests.query_forest import QueryForest
 from rankwise.models.model import Model
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.out_of_fold import HeldOut
@@ -83,6 +82,8 @@ class EnsembleRanker(MetaRanker):
 
     def _become_sum(self, model: Model, like: Any, settings: Keywords) -> None:
         """Score by this model; one forest is also a ranker ``like`` an untrained one, with these settings."""
+        from rankwise.models.forests.query_forest import QueryForest
+
         self.model_, self._forest = model, None
         if isinstance(model, ForestModel | QueryForest):
             ranker = like.__sklearn_clone__()

@@ -14,9 +14,8 @@ from rankwise.base.sparse import same_rows
 from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
-from rankwise.models.forests.forest import ForestModel, numbers
+from rankwise.models.forests.forest import TRANSFORMS, ForestModel, numbers
 from rankwise.models.forests.library_errors import first_line
-from rankwise.models.forests.query_forest import TRANSFORMS, QueryForest
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective, PreparedSum
 from rankwise.rankers.training import stopping
@@ -27,6 +26,7 @@ from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Growth, Library, Settings
 
 if TYPE_CHECKING:
+    from rankwise.models.forests.query_forest import QueryForest
     from rankwise.objectives.ragged import Derivatives
     from rankwise.rankers.trees.device_newton import DeviceNewton
 
@@ -60,7 +60,7 @@ class Trees(Learner[int]):
         """Count the trees."""
         return self.before + self.done
 
-    def model(self, best: int, rounds: int) -> ForestModel | QueryForest:
+    def model(self, best: int, rounds: int) -> "ForestModel | QueryForest":
         """Return the first trees."""
         forest = self.library.forest.read(self.content(), Schema.of(self.train)).cut(best)
         if self.settings.keep_constants and not forest.importances("split").any():
@@ -133,10 +133,14 @@ class TreeLearner(Trees):
         with Interrupts(held=True):
             return from_start(cast("Growth", self._growth).scores(number), self.held_out[number])
 
-    def model(self, best: int, rounds: int) -> ForestModel | QueryForest:
+    def model(self, best: int, rounds: int) -> "ForestModel | QueryForest":
         """Return the first trees, with the transform that they were grown with."""
         forest = super().model(best, rounds)
-        return forest if self.within is None else QueryForest(self.within, cast("ForestModel", forest))
+        if self.within is None:
+            return forest
+        from rankwise.models.forests.query_forest import QueryForest
+
+        return QueryForest(self.within, cast("ForestModel", forest))
 
     def description(self, rounds: int) -> Json:
         """Return the number of trees, the library's version and the transform."""

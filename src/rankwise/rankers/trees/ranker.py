@@ -2,7 +2,7 @@
 
 import contextlib
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwise import check
 from rankwise.base.arrays import Array, Json, Keywords
@@ -10,8 +10,7 @@ from rankwise.base.threads import use_threads
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import AtLeast, OneOf, Option, Search, Unset, assign
 from rankwise.data.dataset import RankingDataset
-from rankwise.models.forests.forest import ForestModel
-from rankwise.models.forests.query_forest import TRANSFORMS, QueryForest, widened
+from rankwise.models.forests.forest import TRANSFORMS, ForestModel
 from rankwise.models.schema import Schema
 from rankwise.objectives.table import native
 from rankwise.rankers import expressions, fit_arguments, migration_hints
@@ -22,6 +21,9 @@ from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees import protocol as trees
 from rankwise.rankers.trees.learner import TreeLearner
+
+if TYPE_CHECKING:
+    from rankwise.models.forests.query_forest import QueryForest
 
 
 @documented
@@ -37,7 +39,7 @@ class TreeRanker(IterativeRanker):
     library: trees.Library
     native: dict[str, Any]
     single = has_importances = True
-    model_: ForestModel | QueryForest
+    model_: "ForestModel | QueryForest"
     """The trees; ``model_.booster`` is the library's own object."""
     partitions_: Any
     """Where the data of a training on a cluster lay; set by ``rw.cluster.dask.fit`` alone."""
@@ -73,8 +75,8 @@ class TreeRanker(IterativeRanker):
             str | None,
             OneOf(TRANSFORMS),
             Unset("features as they are"),
-            """Transform of features, a part of the model. ``"raw+query"`` puts beside each feature its value standardised
-            within the query, so that the ranker needs whole lists; categories stay as they are.""",
+            """Transform of features, a part of the model. ``"raw+query"`` adds each feature but categories once more,
+            standardised within the query; such a ranker needs whole lists.""",
             Option(group="Training"),
         ] = None,
         seed: Annotated[training.Seed, "Both the objective and the library draw by it."] = 0,
@@ -162,6 +164,8 @@ class TreeRanker(IterativeRanker):
             _check_columns(self, data.train, settings)
         within = None if self.transform is None else schema
         if within is not None:
+            from rankwise.models.forests.query_forest import widened
+
             train, held_out = widened(train), [widened(one) for one in held_out]
         blocks = self.checkpoint is not None and self.library.draws(built)
         return TreeLearner(
@@ -184,11 +188,14 @@ class TreeRanker(IterativeRanker):
         if (settings := TrainingSettings.of(self)).objective is None:
             _check_columns(self, train, settings)
 
-    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> ForestModel | QueryForest:
+    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "ForestModel | QueryForest":
         """Read the trees."""
         read = self.library.forest.from_files
-        known = "transform" in description
-        return QueryForest.from_files(description, files, schema, read) if known else read(description, files, schema)
+        if "transform" not in description:
+            return read(description, files, schema)
+        from rankwise.models.forests.query_forest import QueryForest
+
+        return QueryForest.from_files(description, files, schema, read)
 
     def _check_native(self, native: Keywords) -> None:
         if not native:  # LightGBM's names are known to LightGBM alone, which takes seconds to import
@@ -236,9 +243,9 @@ def library_settings(
 ) -> trees.Settings:
     """Return checked settings of the library for data of these columns."""
     library, parameters, objective = ranker.library, dict(settings.parameters), settings.objective
-    if older is not None and isinstance(older.model_, QueryForest) != (ranker.transform is not None):
+    if older is not None and older.transform != ranker.transform:
         what, got = "a model is continued with its own transform", f"transform={ranker.transform!r}"
-        raise check.error(what, got=got, hint=f"set transform={older.transform!r}")
+        raise check.error(what, got=got, hint=f"`set transform={older.transform!r}`")
     if ranker.native:
         check_losses(ranker)  # the objective may be another one by now
     if settings.builtin is not None:
