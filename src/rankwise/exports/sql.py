@@ -45,27 +45,16 @@ def query(model: LinearModel, names: Sequence[str]) -> str:
     steps = [f"own AS (\n{rows}\n)"]
     within, last = [number for number in columns if inside[number]], "own"
     if within:
-        steps += standardized(within)
-        terms += [f"{float(inside[n])!r} * {WITHIN.format(n)}" for n in within]
+        each = "OVER (PARTITION BY qid)"
+        # Of equal values the mean may be another by a rounding: what is all the same in a query is 0.
+        varied = {n: f"MIN(v{n}) {each} < MAX(v{n}) {each}" for n in within}
+        means = [f"CASE WHEN {varied[n]} THEN v{n} - AVG(v{n}) {each} END AS d{n}" for n in within]
+        steps.append(f"away AS (\nSELECT own.*, {', '.join(means)} FROM own\n)")
+        spreads = [f"SQRT(AVG(d{n} * d{n}) {each}) AS s{n}" for n in within]
+        steps.append(f"spread AS (\nSELECT away.*, {', '.join(spreads)} FROM away\n)")
+        terms += [f"{float(inside[n])!r} * COALESCE(d{n} / s{n}, 0.0)" for n in within]
         last = "spread"
     return f"WITH {', '.join(steps)}\nSELECT qid, document, {_sum(terms)} AS score FROM {last};\n"
-
-
-WITHIN = "COALESCE(d{0} / s{0}, 0.0)"
-"""The value within the query of column v{0}, in the table ``spread``."""
-
-
-def standardized(columns: Sequence[int]) -> list[str]:
-    """Return the tables ``away`` and ``spread``, which standardise columns v0, v1 … of the table ``own`` by ``qid``."""
-    each = "OVER (PARTITION BY qid)"
-    # Of equal values the mean may be another by a rounding: what is all the same in a query is 0.
-    varied = {n: f"MIN(v{n}) {each} < MAX(v{n}) {each}" for n in columns}
-    means = [f"CASE WHEN {varied[n]} THEN v{n} - AVG(v{n}) {each} END AS d{n}" for n in columns]
-    spreads = [f"SQRT(AVG(d{n} * d{n}) {each}) AS s{n}" for n in columns]
-    return [
-        f"away AS (\nSELECT own.*, {', '.join(means)} FROM own\n)",
-        f"spread AS (\nSELECT away.*, {', '.join(spreads)} FROM away\n)",
-    ]
 
 
 def quoted(name: str) -> str:
