@@ -333,10 +333,8 @@ def table_of(source: Run) -> pl.DataFrame:
         if judgements.has_judges(source):
             rows = judgements.read(source)
             if rows.select(_KEYS).is_duplicated().any():
-                got, hint = (
-                    ", ".join(rows["judge"].unique().sort()),
-                    "merge them first: rw.judging.merge, or rankwise judge merge",
-                )
+                got = ", ".join(rows["judge"].unique().sort())
+                hint = "merge them first: rw.judging.merge, or rankwise judge merge"
                 raise check.error("several judges graded the same document", got=got, where=str(source), hint=hint)
             return rows
         return judgements.checked(read_table(Path(source)), source, (*_KEYS, "grade"))

@@ -116,12 +116,11 @@ def _found(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
             yield " ".join(f"By {listed(names)}, {headline}." for headline, names in alike.items())
         return
     for metric in comparison.metrics:
-        words = (
-            f"better than {baseline} by more than chance",
-            f"worse than {baseline} by more than chance",
+        words = [f"{one} than {baseline} by more than chance" for one in ("better", "worse")]
+        words += [
             f"unjudged documents decide who is better or worse than {baseline}",
             f"not told apart from {baseline}",
-        )
+        ]
         sentences = [
             f"{word}: {_gains(names, full=metric == first)}."
             for word, names in zip(words, _beside(comparison, metric, baseline), strict=True)
