@@ -117,10 +117,7 @@ def _found(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
         return
     for metric in comparison.metrics:
         words = [f"{one} than {baseline} by more than chance" for one in ("better", "worse")]
-        words += [
-            f"unjudged documents decide who is better or worse than {baseline}",
-            f"not told apart from {baseline}",
-        ]
+        words += [f"unjudged documents decide who is better than {baseline}", f"not told apart from {baseline}"]
         sentences = [
             f"{word}: {_gains(names, full=metric == first)}."
             for word, names in zip(words, _beside(comparison, metric, baseline), strict=True)
@@ -158,8 +155,8 @@ def _plural(comparison: Comparison) -> str:
 def _means(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
     """The means of all metrics, as many side by side as fit, and the figure of them."""
     parts = _columns(comparison, titles)
-    notes = comparison.legend(hint=False), *{one.note for one in comparison.paired.judged.values()}
-    notes += tuple(comparison.of_holes())
+    judged = {one.note for one in comparison.paired.judged.values()}
+    notes = comparison.legend(hint=False), *judged, *comparison.of_holes()
     for number, metrics in enumerate(parts):
         table = only(comparison, metrics).table(titles=titles_of(metrics, [titles[metric] for metric in metrics]))
         last = number == len(parts) - 1
