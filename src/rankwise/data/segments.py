@@ -40,7 +40,7 @@ def segments_of(
     {'segment': array(['desktop', 'phone'], dtype=object)}
     """
     several = isinstance(segment, list | tuple) and len(segment) != ids.size
-    if several and not len(segment):
+    if several and not cast("list[Any]", segment):
         raise check.error("segments need a feature, or a value for each query", got="none")
     found: Labels = {}
     for one in cast("list[Any]", segment) if several else [cast("Any", segment)]:

@@ -174,7 +174,8 @@ def cross_validate(
             about = cast("Ids", test.query_ids), test.weights, fold.queries, judgements_of(test, measured)()
             kinds = {name: labels[fold.queries] for name, labels in (known or {}).items()}
             kinds = segments.of_data(segment, test) if known is None else kinds
-            none, columns = np.empty((test.n_docs, 0)), {"document_ids": test.document_ids, "judged": test.judged}
+            none = np.empty((test.n_docs, 0))
+            columns: Keywords = {"document_ids": test.document_ids, "judged": test.judged}
             each = np.ones(test.n_queries) if test.weights is None else test.weights
             lists = RankingDataset(none, test.labels, test.offsets, weights=each, **columns)
             tested.append(_Tested(model, scores, values, *about, kinds, lists))

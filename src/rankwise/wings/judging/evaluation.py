@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Ids, Offsets, offsets_of
-from rankwise.data.io import DiskDataset, as_polars, read_table
+from rankwise.data.io import DiskDataset, as_polars
 from rankwise.evaluation import Evaluated, Run, Scored, on_data, scores_of, trec
 from rankwise.metrics import Hit, Judged, Metric, MetricLike, Precision, RankMetric, Recall
 from rankwise.metrics import metrics as find_metrics
@@ -328,6 +328,7 @@ def read_judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
 def table_of(source: Run) -> pl.DataFrame:
     """Read qrels in any form, also .csv, with the judgements that stand; a table keeps its further columns."""
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
+        from rankwise.data.io import read_table
         from rankwise.wings.judging import judgements
 
         if judgements.has_judges(source):

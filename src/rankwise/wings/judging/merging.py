@@ -109,8 +109,7 @@ def _rows(name: str, source: object) -> pl.DataFrame:
         if not name:
             hint = "add one, or pass sources by name: {'ann': …, 'llm': …}"
             raise check.error("judgements need a column judge", got=", ".join(rows.columns), hint=hint)
-        rows = trec.qrels_frame(rows.drop_nulls("grade")).filter(pl.col("grade") >= 0.0)
-        rows = rows.with_columns(judge=pl.lit(name))
+        rows = trec.qrels_frame(rows.drop_nulls("grade")).with_columns(judge=pl.lit(name)).filter(pl.col("grade") >= 0)
     rows = rows.with_columns(pl.lit(None, pl.String).alias(one) for one in _PAST if one not in rows.columns)
     if missing := [one for one in files.COLUMNS if one not in rows.columns]:
         raise check.error("judgements need columns query, document, grade and judge", got=f"no {', '.join(missing)}")
