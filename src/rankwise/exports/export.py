@@ -60,7 +60,7 @@ def write(
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
     module = importlib.import_module(f"rankwise.exports.{check_format(name)}")
     path = check_writable(path, force=force)
-    source = ExportSource.of(model, names, path)
+    source = ExportSource.of(model, names, path, sums=name == "sql")
     if source.curve is not None and name != "onnx":
         hint = "export model.ranker_, whose scores have the same order, or to onnx"
         raise check.error(f"{name} has no place for the curve of a calibrated ranker", hint=hint)

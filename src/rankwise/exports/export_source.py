@@ -1,6 +1,6 @@
 """What is to be exported, seen the same way by every format."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +11,7 @@ from rankwise.models.forests.forest import ForestModel
 from rankwise.models.formats.tree_arrays import LEAF, Nodes
 from rankwise.models.linear import LinearModel
 from rankwise.models.model import Model
+from rankwise.models.sums import SumModel
 from rankwise.rankers.expressions import objective_of
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import load
@@ -31,9 +32,9 @@ class ExportedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportSource:
-    """A model on its way out: trees, a net or a linear model."""
+    """A model on its way out: trees, a net, a linear model, or for some formats a sum of trees and linear models."""
 
-    model: "ForestModel | NetModel | LinearModel"
+    model: "ForestModel | NetModel | LinearModel | SumModel"
     names: tuple[str, ...] | None
     """What features are called there."""
     path: Path
@@ -44,7 +45,7 @@ class ExportSource:
     """The curve from scores to probabilities of a calibrated model."""
 
     @classmethod
-    def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "ExportSource":
+    def of(cls, model: object, names: Sequence[str] | None, path: Path, *, sums: bool = False) -> "ExportSource":
         """Return the source of a ranker, of a model of another library, or of the folder of a ranker."""
         ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
         learned: Any = getattr(ranker, "model_", None)
@@ -53,9 +54,10 @@ class ExportSource:
             if curve is not None:
                 raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
             learned, curve = learned.model, learned.curve
-        if not (isinstance(learned, ForestModel | LinearModel) or hasattr(learned, "body")):
+        parts = list(_parts(learned)) if sums else [learned]
+        if not all(isinstance(one, ForestModel | LinearModel) for one in parts) and not hasattr(learned, "body"):
             raise _not_one(ranker, learned)
-        if learned.needs_lists and not isinstance(learned, LinearModel):  # of which some formats hold all
+        if learned.needs_lists and hasattr(learned, "body"):  # of linear models some formats hold all
             raise check.error(
                 "exported models score documents one by one, and this net looks at whole lists",
                 got=repr(ranker),
@@ -83,7 +85,7 @@ class ExportSource:
     @property
     def net(self) -> "NetModel | None":
         """The net, if it is one."""
-        return None if isinstance(self.model, ForestModel | LinearModel) else self.model
+        return None if isinstance(self.model, ForestModel | LinearModel | SumModel) else self.model
 
     @property
     def linear(self) -> LinearModel | None:
@@ -135,6 +137,12 @@ class ExportSource:
                 hint=f"name all {self.n_features} with `names=[…]`, in the order of training",
             )
         return self.names
+
+
+def _parts(model: Any) -> Iterator[Model]:
+    """Iterate over the models that are added up, however deep."""
+    for one in getattr(model, "models", [model]):
+        yield from _parts(one) if isinstance(one, SumModel) else [one]
 
 
 def _trained_with(ranker: Any) -> dict[str, str]:
