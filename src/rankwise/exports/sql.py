@@ -101,7 +101,7 @@ def number(value: float) -> str:
     >>> number(0.5), number(-1e-7)
     ('0.5e0', '-1e-07')
     """
-    text = repr(float(np.clip(value, -_LARGEST, _LARGEST)))
+    text = repr(min(max(float(value), -_LARGEST), _LARGEST))
     return text if "e" in text else f"{text}e0"
 
 
