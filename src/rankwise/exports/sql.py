@@ -1,7 +1,7 @@
 """SQL: one query from a table of features to scores, of linear models with their transforms, trees, and sums of them.
 
-It is standard SQL of SQLite 3.35, PostgreSQL, DuckDB and their like, and adds up in double precision. A missing value is
-NULL, or NaN where the database has it. A tree is a CASE in a CASE. SQLite's parser has room for some twenty of them, so
+It is standard SQL of SQLite 3.35, PostgreSQL, DuckDB and their like, and adds up in double precision. A missing value
+is NULL, or NaN where the database has it. A tree is a CASE in a CASE. SQLite's parser has room for fifteen of them, so
 that deeper parts of a tree are terms of their own: a value where a document comes to them, else 0. Thresholds are those
 of float32, also for columns of doubles, which rankwise rounds to float32.
 """
@@ -53,16 +53,16 @@ class Steps:
     def __init__(self, columns: Iterable[str], table: str = "documents") -> None:
         self.last = "features"
         selected = ", ".join(["qid", "document", *columns])
-        self._texts = [f"features AS (\nSELECT {selected} FROM {table}\n)"]  # noqa: S608 (names are quoted)
+        self._texts = [f"features AS (\nSELECT {selected} FROM {table}\n)"]
 
     def add(self, columns: Iterable[str]) -> None:
         """Add a step that computes columns: texts such as ``f1 * 2 AS twice``."""
         before, self.last = self.last, f"step{len(self._texts)}"
-        self._texts.append(f"{self.last} AS (\nSELECT {before}.*, {', '.join(columns)} FROM {before}\n)")  # noqa: S608
+        self._texts.append(f"{self.last} AS (\nSELECT {before}.*, {', '.join(columns)} FROM {before}\n)")
 
     def select(self, score: str) -> str:
         """Return the query whose score is an expression of the columns of the last step."""
-        return f"WITH {', '.join(self._texts)}\nSELECT qid, document, {score} AS score FROM {self.last};\n"  # noqa: S608
+        return f"WITH {', '.join(self._texts)}\nSELECT qid, document, {score} AS score FROM {self.last};\n"
 
 
 def query(model: Model, names: Sequence[str]) -> str:
@@ -108,15 +108,15 @@ def number(value: float) -> str:
 def halfway(thresholds: Floats) -> Array:
     """Return the greatest doubles that round to at most these float32 thresholds.
 
-    >>> at = halfway(np.array([0.1], np.float32))
-    >>> (at.astype(np.float32) <= np.float32(0.1)).all(), (np.nextafter(at, 1).astype(np.float32) > np.float32(0.1)).all()
-    (np.True_, np.True_)
+    >>> end = halfway(np.array([0.1], np.float32))
+    >>> (np.array([end, np.nextafter(end, 1.0)]).astype(np.float32) <= np.float32(0.1)).tolist()
+    [[True], [False]]
     """
     with np.errstate(over="ignore"):
         following = np.nextafter(thresholds, np.float32(np.inf))
         middle = (np.clip(thresholds, -_BEYOND, _BEYOND) + np.clip(following, -_BEYOND, _BEYOND)) / 2.0
         rounded = middle.astype(np.float32)
-    return np.where(rounded > thresholds, np.nextafter(middle, -np.inf), middle)
+    return np.asarray(np.where(rounded > thresholds, np.nextafter(middle, -np.inf), middle))
 
 
 def _used(model: Model) -> set[int]:
