@@ -1,11 +1,12 @@
 """What is to be exported, seen the same way by every format."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check
+from rankwise.base.arrays import Json
 from rankwise.models.calibrated import CalibratedModel
 from rankwise.models.forests.forest import ForestModel
 from rankwise.models.formats.tree_arrays import LEAF, Nodes
@@ -43,6 +44,8 @@ class ExportSource:
     """What it was trained with."""
     curve: Curve | None = None
     """The curve from scores to probabilities of a calibrated model."""
+    queries: Mapping[str, Json] = field(default_factory=dict)
+    """The queries whose scores are features there, by their names."""
 
     @classmethod
     def of(cls, model: object, names: Sequence[str] | None, path: Path, *, sums: bool = False) -> "ExportSource":
