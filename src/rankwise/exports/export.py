@@ -64,15 +64,9 @@ def check_format(name: str) -> str:
 
 
 def write(
-    model: object,
-    path: str | Path,
-    name: str,
-    *,
-    names: Sequence[str] | None = None,
-    target: str | None = None,
-    queries: Mapping[str, Json] | None = None,
-    force: bool = False,
-) -> tuple[Path, str]:
+    model: object, path: str | Path, name: str, *, names: Sequence[str] | None = None, target: str | None = None,
+    queries: Mapping[str, Json] | None = None, force: bool = False,
+) -> tuple[Path, str]:  # fmt: skip
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
     module = importlib.import_module(f"rankwise.exports.{check_format(name).replace('-', '_')}")
     path = check_writable(path, force=force)
@@ -81,7 +75,8 @@ def write(
         hint = "export model.ranker_, whose scores have the same order, or to onnx"
         raise check.error(f"{name} has no place for the curve of a calibrated ranker", hint=hint)
     if queries is not None:
-        source = _with_queries(source, queries, name)
+        _check_queries(queries, source, name)
+        source = replace(source, queries=queries)
     if target is not None:
         targets.verify(source, name, target)
     written: ExportedFile = module.write(source)
@@ -90,18 +85,13 @@ def write(
     return path, written.load
 
 
-def _with_queries(source: ExportSource, queries: Mapping[str, Json], name: str) -> ExportSource:
-    """Return a source whose features have these queries."""
+def _check_queries(queries: Mapping[str, Json], source: ExportSource, name: str) -> None:
+    """Raise unless these are queries of features, by name."""
+    hint = 'pass such as {"title": {"match": {"title": "{{query}}"}}}'
     if name != "elastic-ltr":
         hint = "the plug-in has them in its feature set, and Solr in its feature store"
         raise check.error("queries belong to the format elastic-ltr", got=f"format {name!r}", hint=hint)
-    names = source.known_names("Elasticsearch")
-    if not isinstance(queries, Mapping):
-        hint = "pass a dictionary from names of features to queries"
-        raise check.error("queries are by the name of a feature", got=type(queries).__name__, hint=hint)
-    for feature, one in queries.items():
-        check.choice("feature of queries", feature, names)
-        if not isinstance(one, Mapping):
-            hint = 'pass such as {"match": {"title": "{{query}}"}}'
-            raise check.error("a query is a dictionary", got=repr(one), where=f"feature {feature!r}", hint=hint)
-    return replace(source, queries=queries)
+    if not isinstance(queries, Mapping) or not all(isinstance(one, Mapping) for one in queries.values()):
+        raise check.error("queries are a dictionary from features to dictionaries", got=repr(queries), hint=hint)
+    for feature in queries:
+        check.choice("feature of queries", feature, source.known_names("Elasticsearch"))

@@ -1,6 +1,5 @@
 """The commands ``export`` and ``objectives``."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -28,10 +27,6 @@ def export(
         str | None, "The engine and its version, as opensearch-2.19; what it scores otherwise is an error.",
         Option(metavar="ENGINE")
     ] = None,
-    queries: Annotated[
-        Path | None, "For elastic-ltr: JSON from names of features to the queries whose scores they are.",
-        Option(metavar="FILE")
-    ] = None,
     running: Annotated[Running, Only("force", "json")],
 ) -> None:  # fmt: skip
     """Write a model for the system that serves it, where documents get the scores that they get here.
@@ -50,15 +45,8 @@ def export(
     if names is not None:
         with check.naming(names):
             words = check.readable(names, pipe=True).read_text(encoding="utf-8").splitlines()
-    asked = None
-    if queries is not None:
-        with check.naming(queries):
-            try:
-                asked = json.loads(check.readable(queries, pipe=True).read_text(encoding="utf-8"))
-            except ValueError as broken:
-                raise check.error("cannot read as JSON", got=str(broken), where=str(queries)) from None
     with console.notes_after() as notes:
-        path, load = write(model, output, format_, names=words, target=target, queries=asked, force=running.force)
+        path, load = write(model, output, format_, names=words, target=target, force=running.force)
     document = {"model": model, "output": path, "format": format_, "bytes": path.stat().st_size, "load": load}
     running.say(document, load, wrote=(path,))
     for note in notes:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise import RankingDataset, check, metrics
 from rankwise.base import tables
-from rankwise.base.arrays import Array
+from rankwise.base.arrays import Array, Json
 from rankwise.data import columns
 from rankwise.evaluation import Scored, scores_of
 from rankwise.statistics import BLUE, GREY, Result, canvas, gate, weighted_mean
@@ -78,17 +78,16 @@ class Cascade(Result):
     @property
     def sentence(self) -> str:
         """The number of candidates in words."""
-        if self.verdict == "keeps all":
-            queries, most = tables.count(self.queries, "query", "queries"), self.depths[1]
-            return (
-                f"These {queries} do not show that {most.keep:,} candidates lose less than {self.margin:g} {self.metric}, "
-                f"but could show {most.smallest_margin:.2g}."
-            )
-        saved = 1.0 - self.chosen.documents / self.depths[0].documents
-        return (
-            f"With {self.keep:,} candidates the loss of {self.metric} is less than {self.margin:g}, and the second "
-            f"phase ranks {saved:.0%} fewer documents."
+        queries, lost, most = (
+            tables.count(self.queries, "query", "queries"),
+            f"{self.margin:g} {self.metric}",
+            self.depths[1],
         )
+        if self.verdict == "keeps all":
+            could = f"they could show {most.smallest_margin:.2g}"
+            return f"These {queries} do not show that {most.keep:,} candidates lose less than {lost}; {could}."
+        saved = f"{1.0 - self.chosen.documents / self.depths[0].documents:.0%}"
+        return f"{self.keep:,} candidates lose less than {lost}, and the second phase ranks {saved} fewer documents."
 
     def table(self) -> tables.Table:
         """Return a row for each number of candidates."""
@@ -98,20 +97,12 @@ class Cascade(Result):
             cost = tables.NOTHING if math.isnan(one.seconds) else f"{1e3 * one.seconds:.3g}"
             mark = " *" if one is self.chosen else ""
             rows.append((f"{one.keep:,}{mark}", f"{one.documents:,.1f}", *numbers, cost, one.verdict))
-        header = (
-            "candidates",
-            "ranked",
-            self.metric,
-            "loss",
-            f"below ({100 * self.level:g}%)",
-            "ms a query",
-            "verdict",
+        ends = f"{100 * self.level:g}%"
+        header = ("candidates", "ranked", self.metric, "loss", f"below ({ends})", "ms a query", "verdict")
+        note = (
+            "Tested from the largest number to the first that does not pass, so that the choice is as sure as one test"
         )
-        notes = (
-            self.sentence,
-            f"Tested from the largest number down to the first that does not pass, each at {100 * self.level:g}%: the "
-            f"choice is wrong in {1.0 - self.level:.0%} of such data at most. Other bounds hold each for itself.",
-        )
+        notes = (self.sentence, f"{note}, {ends}; each bound holds for itself.")
         return tables.Table(header=header, rows=tuple(rows), align="rrrrrrl", notes=notes)
 
     def to_frame(self) -> "pl.DataFrame":
@@ -122,34 +113,25 @@ class Cascade(Result):
 
     def figure(self) -> "Figure":
         """Draw the loss and its bound against the number of candidates."""
-        keeps = [one.keep for one in self.depths]
+        keeps, losses, bounds = zip(*((one.keep, one.loss, one.bound) for one in self.depths), strict=True)
         with canvas(6.4, 3.6) as drawing:
             panel = drawing.subplots()
-            panel.fill_between(
-                keeps, [one.loss for one in self.depths], [one.bound for one in self.depths], color=BLUE, alpha=0.2
-            )
-            panel.plot(keeps, [one.loss for one in self.depths], "o-", color=BLUE, markersize=3)
+            panel.fill_between(keeps, losses, bounds, color=BLUE, alpha=0.2)
+            panel.plot(keeps, losses, "o-", color=BLUE, markersize=3)
             panel.axhline(self.margin, color=GREY, linestyle="--")
             panel.axvline(self.keep, color=GREY, linewidth=0.8)
             panel.set_xscale("log")
             panel.set_xlabel("candidates of the first phase")
             panel.set_ylabel(f"loss of {self.metric}")
-            panel.set_title(f"{self.keep:,} candidates, margin {self.margin:g}", loc="left", fontweight="bold")
+            panel.set_title(f"{self.keep:,} candidates", loc="left", fontweight="bold")
         return drawing
 
 
 def cascade(
-    first: str | Scored,
-    second: Scored,
-    data: RankingDataset,
-    *,
-    margin: float = 0.01,
-    metric: metrics.MetricLike = "ndcg@10",
-    depths: Sequence[int] | None = None,
-    level: float = 0.95,
-    seconds: tuple[float, float] | None = None,
-    seed: int = 0,
-) -> Cascade:
+    first: str | Scored, second: Scored, data: RankingDataset, *, margin: float = 0.01,
+    metric: metrics.MetricLike = "ndcg@10", depths: Sequence[int] | None = None, level: float = 0.95,
+    seconds: tuple[float, float] | None = None, seed: int = 0,
+) -> Cascade:  # fmt: skip
     """Find how few candidates of a first phase lose less than ``margin`` when a second phase ranks them.
 
     ``first`` is the name of a feature, such as ``"bm25(text)"``, a model or scores; ``second`` a model or scores. The
@@ -177,11 +159,10 @@ def cascade(
     tried = sorted({check.integer("depths", one, least=1) for one in (DEPTHS if depths is None else depths)})
     longest, stream = int(sizes.max()), data.stream(check.integer("seed", seed, least=0)).child("cascade")
     if tried[0] >= longest:
-        got, hint = (
-            f"{tried[0]:,}, and lists of {longest:,} documents at most",
-            "pass smaller `depths`, or longer lists",
+        got = f"{tried[0]:,}, and lists of {longest:,} documents at most"
+        raise check.error(
+            "a cascade tries fewer candidates than there are", got=got, hint="`set depths=…` to smaller ones"
         )
-        raise check.error("a cascade tries fewer candidates than there are", got=got, hint=hint)
     for phase, system in (("first", first), ("second", second)):
         _check_new(phase, system, data)
     order, first_time = _scored(first, data)
@@ -202,24 +183,16 @@ def cascade(
         own = scores if keep == longest or not _by_list(second) else _rescored(second, data, kept)
         values = measure.of(np.where(kept, np.unique(own, return_inverse=True)[1], -1.0 - place), data)
         if keep == longest:
-            tested = {"difference": 0.0, "low": 0.0, "smallest_margin": 0.0, "verdict": "passes"}
+            tested: Json = {"difference": 0.0, "low": 0.0, "smallest_margin": 0.0, "verdict": "passes"}
         else:
             tested = gate.checked((values - full)[counted], weights, str(measure), margin, level)
         if any(one.verdict != "passes" for one in found):
             tested["verdict"] = "not tested"
         documents = float(np.minimum(sizes, keep).mean())
-        found.append(
-            Depth(
-                keep=keep,
-                documents=documents,
-                value=weighted_mean(values, data.weights),
-                loss=0.0 - tested["difference"],
-                bound=0.0 - tested["low"],
-                smallest_margin=tested["smallest_margin"],
-                verdict=tested["verdict"],
-                seconds=costs[0] + costs[1] * documents,
-            )
-        )
+        numbers: Json = {"keep": keep, "documents": documents, "value": weighted_mean(values, data.weights)}
+        numbers |= {"loss": 0.0 - tested["difference"], "bound": 0.0 - tested["low"]}
+        numbers |= {name: tested[name] for name in ("smallest_margin", "verdict")}
+        found.append(Depth(**numbers, seconds=costs[0] + costs[1] * documents))
     return Cascade(
         metric=str(measure), margin=margin, level=level, queries=int(counted.sum()), depths=tuple(found),
         first_seconds=costs[0], second_seconds=costs[1],
