@@ -1,7 +1,7 @@
 """SQL: one query from a table of features to scores, of linear models with their transforms, trees, and sums of them.
 
 It is standard SQL of SQLite 3.35, PostgreSQL, DuckDB and their like, and adds up in double precision. A missing value
-is NULL, or NaN where the database has it. A tree is a CASE in a CASE. SQLite's parser has room for fifteen of them, so
+is NULL, or NaN where the database has it. A tree is a CASE in a CASE. SQLite's parser has room for eighteen of them, so
 that deeper parts of a tree are terms of their own: a value where a document comes to them, else 0. Thresholds are those
 of float32, also for columns of doubles, which rankwise rounds to float32.
 """
