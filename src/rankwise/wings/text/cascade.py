@@ -152,7 +152,9 @@ def cascade(
     (20, 'keeps fewer', 0.003)
     """
     if not isinstance(data, RankingDataset):
-        raise check.error("a cascade is measured on a RankingDataset", got=type(data).__name__, hint="see rw.read")
+        raise check.error(
+            "a cascade is measured on a RankingDataset", got=type(data).__name__, hint="see rw.text.dataset"
+        )
     margin = check.number("margin", margin, least=0.0, open_ends=True)
     check.number("level of an interval with one end", level, least=0.5, most=1.0, open_ends=True)
     measure, sizes = metrics.metric(metric), data.sizes
