@@ -13,7 +13,7 @@ from rankwise.models.forests.forest import ForestModel
 from rankwise.models.formats.tree_arrays import LEAF
 from rankwise.models.sums import SumModel
 from rankwise.rankers.table import ranker_class
-from tests.exports import test_export
+from tests.exports import test_export, test_linear, test_query_forest
 from tests.refusals import refusal
 
 NAMES = test_export.NAMES
@@ -146,6 +146,17 @@ def test_ten_thousand_documents_score_the_same_in_sqlite(name, tmp_path):
     assert np.ptp(scores) > 0.2
     text = rw.export(case.model, tmp_path / "model.sql", "sql").read_text()
     np.testing.assert_allclose(in_sqlite(case, text), scores, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost", "blend"])
+def test_values_within_the_query(library, tmp_path):
+    if library == "blend":
+        trees = rw.LightGBMRanker("xendcg", rounds=20, leaves=8, transform="raw+query", threads=1)
+        model: Any = rw.blended([trees, rw.LinearRanker(threads=1)], folds=2).fit(test_linear.lists())
+    else:
+        model = test_query_forest.trained(library)
+    path, fresh = rw.export(model, tmp_path / "model.sql", "sql"), test_linear.lists(500, 20, seed=2)
+    np.testing.assert_allclose(test_linear.in_sqlite(path, fresh), model.predict(fresh), atol=1e-6, rtol=0)
 
 
 def test_columns_that_no_split_asks_for_are_not_read(tmp_path):

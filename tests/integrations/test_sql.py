@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from tests.exports import test_linear
+from tests.exports import test_linear, test_query_forest
 from tests.exports.test_sql import CASES, NAMES, created, expected, in_order
 
 pytestmark = pytest.mark.integration("duckdb", "pgserver", "psycopg")
@@ -65,9 +65,11 @@ def test_nan_is_missing_and_columns_may_be_floats(kind, postgres, tmp_path):
         np.testing.assert_allclose(scores, expected(case), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("transform", ["quantile+query", "quantile", "standard", None])
-def test_linear_models(transform, postgres, tmp_path):
-    model, fresh = test_linear.trained(transform), test_linear.lists(500, 20, seed=2)
+@pytest.mark.parametrize("transform", ["quantile+query", "quantile", "standard", None, "trees"])
+def test_values_within_the_query_and_linear_models(transform, postgres, tmp_path):
+    trees = transform == "trees"
+    model = test_query_forest.trained("lightgbm") if trees else test_linear.trained(transform)
+    fresh = test_linear.lists(500, 20, seed=2)
     text = rw.export(model, tmp_path / "model.sql", "sql").read_text()
     columns = ", ".join('"' + name.replace('"', '""') + '" DOUBLE PRECISION' for name in test_linear.NAMES)
     statement = f"CREATE TABLE documents (qid TEXT, document INTEGER, {columns})"

@@ -13,6 +13,7 @@ import numpy as np
 from rankwise import check
 from rankwise.base.arrays import Array, Floats
 from rankwise.exports.export_source import ExportedFile, ExportSource
+from rankwise.models.forests.query_forest import QueryForest
 from rankwise.models.formats.tree_arrays import LEAF, Nodes
 from rankwise.models.linear import LinearModel, LinearTransform
 from rankwise.models.model import Model
@@ -83,6 +84,11 @@ def score(model: Model, columns: Mapping[int, str], steps: Steps, schema: Schema
         return _sum([f"{number(factor)} * {score(part, columns, steps, schema)}" for factor, part in parts])
     if isinstance(model, LinearModel):
         return _linear(model, columns, steps)
+    if isinstance(model, QueryForest):
+        split = {feature - schema.count for feature in _split(model.forest) if feature >= schema.count}
+        inside = _within({place: columns[place] for place in sorted(split)}, steps)
+        columns = {**columns, **{schema.count + place: name for place, name in inside.items()}}
+        return _trees(model.forest.nodes(), columns, schema)
     return _trees(model.nodes(), columns, schema)  # type: ignore[attr-defined]
 
 
@@ -125,7 +131,14 @@ def _used(model: Model) -> set[int]:
         return set().union(*map(_used, model.models))
     if isinstance(model, LinearModel):
         return set(np.flatnonzero(model.weights.reshape(-1, model.schema.count).any(axis=0)).tolist())
-    feature = model.nodes().feature  # type: ignore[attr-defined]
+    if isinstance(model, QueryForest):
+        return {feature % model.schema.count for feature in _split(model.forest)}
+    return _split(model)
+
+
+def _split(forest: Model) -> set[int]:
+    """Return the columns that trees split."""
+    feature = forest.nodes().feature  # type: ignore[attr-defined]
     return set(feature[feature != LEAF].tolist())
 
 
@@ -154,14 +167,22 @@ def _linear(model: LinearModel, columns: Mapping[int, str], steps: Steps) -> str
     if used:
         steps.add(f"{_value(transform, place, columns[place])} AS {me}_v{place}" for place in used)
         terms += [f"{number(own[n])} * COALESCE({me}_v{n}, {number(transform.fill[n])})" for n in used if own[n]]
-    if within := [place for place in used if inside[place]]:
-        each = "OVER (PARTITION BY qid)"
+    inner = _within({place: f"{me}_v{place}" for place in used if inside[place]}, steps)
+    return _sum(terms + [f"{number(inside[place])} * {name}" for place, name in inner.items()])
+
+
+def _within(columns: Mapping[int, str], steps: Steps) -> dict[int, str]:
+    """Return the names of values within the query, 0 where they are missing."""
+    me, each = steps.last, "OVER (PARTITION BY qid)"
+    if columns:
         # Of equal values the mean may be another by a rounding: what is all the same in a query is 0.
-        varied = {n: f"MIN({me}_v{n}) {each} < MAX({me}_v{n}) {each}" for n in within}
-        steps.add(f"CASE WHEN {varied[n]} THEN {me}_v{n} - AVG({me}_v{n}) {each} END AS {me}_d{n}" for n in within)
-        steps.add(f"SQRT(AVG({me}_d{n} * {me}_d{n}) {each}) AS {me}_s{n}" for n in within)
-        terms += [f"{number(inside[n])} * COALESCE({me}_d{n} / {me}_s{n}, 0.0)" for n in within]
-    return _sum(terms)
+        varied = {n: f"MIN({name}) {each} < MAX({name}) {each}" for n, name in columns.items()}
+        steps.add(
+            f"CASE WHEN {varied[n]} THEN {name} - AVG({name}) {each} END AS {me}_d{n}" for n, name in columns.items()
+        )
+        steps.add(f"SQRT(AVG({me}_d{n} * {me}_d{n}) {each}) AS {me}_s{n}" for n in columns)
+        steps.add(f"COALESCE({me}_d{n} / {me}_s{n}, 0.0) AS {me}_z{n}" for n in columns)
+    return {n: f"{me}_z{n}" for n in columns}
 
 
 def _value(transform: LinearTransform, column: int, name: str) -> str:
