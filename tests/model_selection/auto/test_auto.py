@@ -1,10 +1,12 @@
 """A ranker that is chosen within a time: what is trained for how long, what is taken, and what is left after Ctrl-C."""
 
+import copy
 import itertools
 import json
 import math
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,14 @@ from sklearn.base import clone
 import rankwise as rw
 from rankwise.base import files
 from rankwise.model_selection.auto import budget, portfolio
-from rankwise.model_selection.auto.choice import RankerCandidate, choose
+from rankwise.model_selection.auto.choice import RankerCandidate, average_of, averaged, choose
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured
+from rankwise.rankers.ensembles.blend_members import member_kind
+from rankwise.rankers.ensembles.blend_weights import centred
 from rankwise.rankers.ensembles.members import BagLearner
 from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
 from rankwise.rankers.training.settings import metrics_of
+from rankwise.statistics.significance import t_test
 from tests import tiers
 from tests.refusals import refusal, refuses
 
@@ -353,6 +358,76 @@ def test_an_average_is_taken_unless_one_bag_is_surely_better():
     better = candidate("net", [0.6, 0.6, 0.7, 0.6], library="neural")  # ahead by .125 ± .025
     assert choose([other, better, average]).name == "net"
     assert choose([other, lucky]).name == "net"  # nothing was averaged: all others are surely worse
+    assert choose([other, better, average], alone=False).name == "average"  # nothing single on small data
+    trees = replace(average, name="trees' average", library="lightgbm")
+    assert choose([other, better, trees], alone=False).name == "net"  # it was surely better than all kinds
+    level = candidate("net", [0.7, 0.4, 0.7, 0.5])  # ahead by .075 ± .030, 2.4 standard errors
+    level = replace(level, evaluation=rw.Evaluation({"ap": [0.6, 0.5, 0.6, 0.52]}, range(4)))
+    assert choose([level, average]).name == "net"
+    assert choose([level, *[other] * 9, average]).name == "average"  # the best of ten is lucky
+
+
+def held(bag: Any, scores: Any, group: int, *, floor: bool, data: Any) -> RankerCandidate:
+    """Return a bag as a candidate whose scores out of fold are others."""
+    fake = copy.copy(bag)
+    fake.held_out_ = bag.held_out_.measured(scores, scores, data, [rw.metric("ndcg@10")])
+    how: dict[str, Any] = {"library": "lightgbm", "metric": "ndcg@10", "group": group, "floor": floor}
+    return RankerCandidate(name=str(group), ranker=fake, evaluation=fake.out_of_fold_, **how)
+
+
+def test_what_is_added_to_the_floor_is_surely_better_with_it(data):
+    rng = np.random.default_rng(1)
+    trees, other = (rw.bagged(one.set_params(rounds=2, threads=1), 2).fit(data) for one in recipes(2))
+    noise = rng.normal(size=(9, data.n_docs))
+    floor = held(trees, data.labels + 2.0 * noise[0], 0, floor=True, data=data)
+    good = held(other, data.labels + 0.1 * noise[1], 1, floor=False, data=data)
+    useless = [held(other, noise[number], number, floor=False, data=data) for number in range(2, 9)]
+    metric = rw.metric("ndcg@10")
+    assert averaged([floor, *useless, good], data, metric) == [floor, good]
+    assert averaged([floor, *useless], data, metric) == [floor]
+    assert averaged([good, *useless], data, metric) == [good, *useless]  # there is no floor
+    units = [centred(one, data.offsets) for one in (data.labels + 2.0 * noise[0], data.labels + 0.1 * noise[1])]
+    mean = sum(unit / np.sqrt(np.mean(unit**2)) for unit in units)
+    np.testing.assert_allclose(average_of([floor, floor, good], data, metric), metric.of(mean, data))  # kinds, not bags
+
+
+def test_what_adds_more_by_luck_alone_is_not_added(data):
+    """One that is better by 2.2 standard errors is added alone, and not as the best of ten."""
+    bag = rw.bagged(recipes(1, rounds=2, threads=1)[0], 2).fit(data)
+    rng, metric = np.random.default_rng(0), rw.metric("ndcg@10")
+    floor = held(bag, data.labels + 2.0 * rng.normal(size=data.n_docs), 0, floor=True, data=data)
+    for _ in range(1000):
+        one = held(bag, 0.2 * data.labels + rng.normal(size=data.n_docs), 1, floor=False, data=data)
+        gain = average_of([floor, one], data, metric) - average_of([floor], data, metric)
+        if 2.1 < t_test(gain[~np.isnan(gain)]).statistic < 2.4:
+            break
+    worse = [held(bag, -data.labels, group, floor=False, data=data) for group in range(2, 11)]
+    assert averaged([floor, one], data, metric) == [floor, one]
+    assert averaged([floor, one, *worse], data, metric) == [floor]
+
+
+def test_small_data_have_a_floor_of_four_kinds_and_nets_come_last():
+    found, _ = portfolio.portfolio(1000)
+    groups, floor = portfolio.groups_of(found), portfolio.floor(found)
+    assert {str(member_kind(found[group])) for group in floor} == {str(member_kind(one)) for one in found[:4]}
+    assert all(group in floor for group in groups[:13])
+    nets = [number for number, one in enumerate(found) if one.name == "neural"]
+    assert nets == list(range(len(found) - len(nets), len(found)))
+    large, _ = portfolio.portfolio(portfolio.MIDDLE)
+    assert portfolio.floor(large) == {*range(len(large))}  # nothing has to prove itself
+
+
+def test_the_floor_is_averaged_and_what_had_no_time_is_not(data, trainings, monkeypatch):
+    both = [*recipes(1) * 2, *recipes(2)[1:]]
+    monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: (both, []))
+    board = auto(minutes=32 / 60, recipes=None).fit(data).leaderboard_
+    entries = {entry.recipe: (entry.state, entry.weight) for entry in board.entries if not entry.blend}
+    assert entries == {
+        "lightgbm(xendcg)": ("complete", 0.5),
+        "lightgbm(xendcg) again": ("complete", 0.5),
+        "lightgbm(lambdarank)": ("minutes", 0.0),
+    }
+    assert board.chosen.recipe == "lightgbm average of 2 bags"
 
 
 def test_one_forest_is_taken_where_fast_is_preferred():

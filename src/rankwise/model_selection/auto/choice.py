@@ -14,7 +14,7 @@ from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.model_selection.auto.budget import Budget
 from rankwise.rankers.ensembles.blend_members import member_kind
-from rankwise.rankers.ensembles.blend_weights import AVERAGE, SURELY, centred, score_deviation
+from rankwise.rankers.ensembles.blend_weights import AVERAGE, centred, score_deviation, surely
 from rankwise.rankers.ensembles.blended import blended
 from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
@@ -106,8 +106,8 @@ def choose(candidates: Sequence[RankerCandidate], prefer: str = BEST, *, alone: 
 
     With ``prefer="best"`` it is the average over all kinds. With ``prefer="fast"`` it is that of the forests of one
     library: the baseline's, unless another's is surely better. Where bags may be taken ``alone``, either is passed
-    over for a single one that is surely better, by more than two standard errors of the difference, paired by query.
-    Where there is no forest, ``"fast"`` is ``"best"``.
+    over for a single one that is surely better, by more than two standard errors of the difference, paired by query,
+    and by more where there are more to choose from. Where there is no forest, ``"fast"`` is ``"best"``.
     """
     forests = [one for one in candidates if one.forest] if prefer == FAST else []
     if not forests:
@@ -125,15 +125,18 @@ def _average_or_bag(candidates: Sequence[RankerCandidate], alone: bool) -> Ranke
     bags = [one for one in candidates if one.bags == 1] or candidates  # constraints may leave averages alone
     best = max(bags, key=lambda one: one.mean)
     average = next((one for one in candidates if one.bags > 1), best)
-    return best if alone and surely_better(best, average) else average
+    of_all = average is not best and all(average.library in ("", one.library) for one in bags)
+    if of_all and not alone:
+        return average
+    return best if surely_better(best, average, len(bags)) else average
 
 
-def surely_better(one: RankerCandidate, other: RankerCandidate) -> bool:
-    """Whether a candidate is ahead by more than two standard errors."""
+def surely_better(one: RankerCandidate, other: RankerCandidate, among: int = 1) -> bool:
+    """Whether a candidate, the best ``among`` so many, is ahead by more than two standard errors, or their like."""
     if one is other:
         return False
     ahead = gap(one, other)
-    return ahead.mean > SURELY * ahead.error
+    return ahead.mean > surely(among) * ahead.error
 
 
 def keeping(

@@ -205,7 +205,7 @@ class AutoRanker(DelegatingRanker):
                 budget=budget,
                 store=folder,
                 report=report,
-                hurries=self.recipes is None and data.n_docs >= portfolio.MIDDLE,
+                hurries=self.recipes is None,
             )
             self.stopped_ = search.run()
             self._choose(data, runs, goal, budget, notes)

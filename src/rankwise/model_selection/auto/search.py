@@ -231,7 +231,7 @@ class Search:
         def report(round: int, history: "History") -> None:
             self._report(one, round, history[str(self.metric)][-1])
             timer(round, history)
-            if round == _PACED and not one.rate and (rate := self._rate(recipe, timer)):
+            if round == _PACED and not one.rate and not one.seed and (rate := self._rate(recipe, timer)):
                 one.rate = rate
                 raise StopTraining(_SLOW)
 

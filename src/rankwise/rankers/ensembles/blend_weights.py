@@ -143,6 +143,15 @@ def choose_weights(
     return chosen.weights, chosen.scores
 
 
+def surely(among: int) -> float:
+    """Return by how many standard errors the best ``among`` so many is surely better: the best of many is lucky.
+
+    >>> surely(1), round(surely(10), 2)
+    (2.0, 2.84)
+    """
+    return -NormalDist().inv_cdf(NormalDist().cdf(-SURELY) / among)
+
+
 def average_weights(values: Array, groups: Sequence[int], query_weights: Array | None = None) -> Array:
     """Return equal weights of all members but those that are surely worse than the best.
 
@@ -177,8 +186,8 @@ def _level(rows: Array, weights: Array | None) -> NDArray[np.bool_]:
     """Return which rows of values are not surely worse than the best of them."""
     best = rows[int(np.argmax([weighted_mean(row, weights) for row in rows]))]
     gaps = [t_test(best - row, weights) for row in rows]
-    surely = NormalDist().inv_cdf(1.0 - NormalDist().cdf(-SURELY) / max(len(rows) - 1, 1))
-    return np.array([gap.mean <= surely * gap.error for gap in gaps])
+    errors = surely(max(len(rows) - 1, 1))
+    return np.array([gap.mean <= errors * gap.error for gap in gaps])
 
 
 class Chosen(NamedTuple):
