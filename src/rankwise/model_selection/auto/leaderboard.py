@@ -49,7 +49,7 @@ class Entry:
     """The lower end of the 95% interval of that difference."""
     gain_high: float = math.nan
     weight: float = math.nan
-    """Its weight in the average over all kinds: 0 where it is surely worse than the best."""
+    """Its weight in the average over all kinds: 0 where it is surely worse, or not surely of use."""
     difference: float = math.nan
     """Its mean less the leader's, paired by query."""
     error: float = math.nan

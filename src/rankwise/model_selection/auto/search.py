@@ -1,4 +1,4 @@
-"""The search: recipes are trained on the same folds, then again with further seeds, and time is checked every round."""
+"""The search: recipes are trained, then again with other seeds and folds, and time is checked every round."""
 
 import math
 import shutil
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from rankwise.statistics.evaluation import Evaluation
 
 SEEDS = 3
-"""The number of seeds that a recipe is trained with at most: one bag's luck is a few thousandths."""
+"""How often the recipes are gone through at most: one bag's luck is a few thousandths."""
 NEGLIGIBLE = 0.001
-"""The share of the metric below which a change of the average is not worth further seeds."""
+"""The share of the metric below which a change of the average is not worth further bags."""
 ENOUGH = 15.0
 """Rounds times the learning rate after which bags of trees are complete, by docs/benchmarks/auto.md#large-sets."""
 FASTEST = 0.3
@@ -135,7 +135,7 @@ class Search:
     data: RankingDataset
     metric: Metric
     runs: Sequence[RecipeRun]
-    """All recipes, in the order in which they are tried, and then the same with further seeds."""
+    """All recipes, in the order in which they are tried, and then the same with other seeds and folds."""
     settings: Keywords
     """Parameters of every recipe: ``threads``, ``metrics``."""
     seed: int
@@ -168,7 +168,7 @@ class Search:
         return self._enough if ended == "recipes" else ended
 
     def _schedule(self) -> Iterator[RecipeRun]:
-        """Yield the recipe to train next: all of them, then with further seeds those that are averaged."""
+        """Yield the recipe to train next: all of them, then again those that are averaged."""
         self._enough = "recipes"
         for lap in range(SEEDS):
             runs = [one for one in self.runs if one.lap == lap]
