@@ -60,7 +60,7 @@ class AutoRanker(DelegatingRanker):
 
     Ctrl-C ends the search and keeps the best so far; before the first round is complete it raises KeyboardInterrupt.
     How many recipes are complete is decided by the clock, and so is where the last training ends. With ``minutes=None``
-    or ``max_recipes`` the list is gone through once; with ``minutes=None`` the same seed, data and threads give the same
+    or ``max_recipes`` recipes are tried once; with ``minutes=None`` the same seed, data and threads give the same
     ranker, bit for bit.
 
     >>> import rankwise as rw

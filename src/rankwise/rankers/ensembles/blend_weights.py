@@ -156,11 +156,10 @@ def average_weights(values: Array, groups: Sequence[int], query_weights: Array |
     """Return equal weights of all members but those that are surely worse than the best.
 
     ``values`` is (n_members, n_queries), the metric of each member on queries that it has not seen, NaN where a query
-    is skipped. Surely worse is what is behind by more than two standard errors of the difference, paired by query, and
-    by more where there are more to be compared with the best: to choose is luck, and to average is not. Members of one
-    group, a kind of rankers, share the weight of one. First those are left out that are surely worse than the best of
-    their own group, as a bag is that had no time; then groups that are surely worse than the best one, by the mean of
-    the rest.
+    is skipped. Surely worse is what is behind by more than two standard errors of the difference, paired by query, or
+    more where there are many. Members of one group, a kind of rankers, share the weight of one. First
+    those are left out that are surely worse than the best of their own group, as a bag is that had no time; then groups
+    that are surely worse than the best one, by the mean of the rest.
 
     >>> level, worse = np.array([0.5, 0.6, 0.7, 0.8]), np.array([0.1, 0.3, 0.3, 0.5])
     >>> average_weights(np.stack([level, level[::-1], worse, level]), [0, 1, 2, 0])

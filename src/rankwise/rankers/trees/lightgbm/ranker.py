@@ -172,8 +172,7 @@ class LightGBMRanker(TreeRanker):
         },
     }
     portfolio = (
-        # The default, beside which others are judged. On small data these three and a linear ranker, each of several
-        # divisions, are averaged in any case: docs/benchmarks/auto.md. What is listed once has to prove itself.
+        # The default, beside which others are judged. On small data, what is listed once has to prove what it adds.
         Recipe("lambdarank", {}, small=(0, 4, 6, 8, 11, 12), middle=(0,), large=(0,)),
         Recipe("0.5*lambdarank + 0.5*softmax_ce", {}, small=(1, 7)),
         Recipe("xendcg", {}, small=(2, 5, 10)),
