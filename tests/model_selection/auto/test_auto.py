@@ -418,10 +418,10 @@ def test_small_data_have_a_floor_of_four_kinds_and_nets_come_last():
 
 
 def test_the_floor_is_averaged_and_what_had_no_time_is_not(data, trainings, monkeypatch):
-    both = [*recipes(1) * 2, *recipes(2)[1:]]
-    monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: (both, []))
+    tried = [*recipes(1) * 2, *recipes(2)[1:] * 2, *recipes(3)[2:]]  # two kinds of the floor, and one beside it
+    monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: (tried, []))
     board = auto(minutes=32 / 60, recipes=None).fit(data).leaderboard_
-    entries = {entry.recipe: (entry.state, entry.weight) for entry in board.entries if not entry.blend}
+    entries = {entry.recipe: (entry.state, entry.weight) for entry in board.entries if entry.rounds}
     assert entries == {
         "lightgbm(xendcg)": ("complete", 0.5),
         "lightgbm(xendcg) again": ("complete", 0.5),
