@@ -103,6 +103,13 @@ def pair_scores(run, documents, queries, features):
     return pl.DataFrame(ids | dict(zip(features, data.features.T.astype(float), strict=True)))
 
 
+def assert_same(engine, other, queries):
+    """Both find and score alike; the last digits of DuckDB's sums depend on its threads."""
+    one, two = (kind.search(queries, k=DEPTH).sort("query", "document") for kind in (engine, other))
+    assert one.drop("score").equals(two.drop("score"))
+    np.testing.assert_allclose(one["score"], two["score"], rtol=1e-12)
+
+
 # --- what all of them do ---------------------------------------------------------------------------------------------
 
 
@@ -133,8 +140,9 @@ def test_runs_and_scores(engine, pages, queries):
 @pytest.mark.parametrize("query", HOSTILE)
 def test_words_of_a_query_are_words_and_nothing_else(query, engine):
     plain = " ".join(rw.text.Analyzer()(query))
-    found = engine.search([query], k=DEPTH)
-    assert found.sort("document").equals(engine.search([plain], k=DEPTH).sort("document"))
+    found, expected = (engine.search([text], k=DEPTH).sort("document") for text in (query, plain))
+    assert found["document"].equals(expected["document"])
+    np.testing.assert_allclose(found["score"], expected["score"], rtol=1e-12)
     assert found.height > 0 or "word3" not in query
     assert engine.search(["word3"], k=1).height == 1
 
@@ -155,7 +163,7 @@ def test_an_index_is_opened_again_and_kept(engine, pages, place, queries):
     kind, (where, options) = type(engine), place(engine.name)
     again = kind(*where, **options)
     assert (again.fields, again.analyzer) == (pages.fields, pages.analyzer)
-    assert again.search(queries).equals(engine.search(queries))
+    assert_same(again, engine, queries)
     with pytest.raises((FileExistsError, rw.errors.InputError), match="is kept"):
         kind.index(pages, *where, **options)
     other = rw.text.Documents({"x": "alone", "y": "else"}, fields=("text",))
@@ -171,13 +179,13 @@ def test_what_breaks_off_leaves_what_was_there(engine, pages, place, queries, mo
 
     module = f"rankwise.wings.text.engines.{engine.name.lower()}.batches"
     monkeypatch.setattr(module, broken)
-    kind, before = type(engine), engine.search(queries)
+    kind = type(engine)
     for what in ("pages", "half"):
         where, options = place(engine.name, what)
         with pytest.raises(KeyboardInterrupt):
             kind.index(pages, *where, **options, force=True)
     where, options = place(engine.name)
-    assert kind(*where, **options).search(queries).equals(before)
+    assert_same(kind(*where, **options), engine, queries)
     where, options = place(engine.name, "half")
     with pytest.raises(rw.errors.InputError, match=f"{engine.name} (failed|needs an index of this version)"):
         kind(*where, **options)
@@ -373,7 +381,7 @@ def test_wrong_credentials_are_not_shown(guarded):
 def test_a_server_that_refuses_breaks_off_and_takes_too_long(guarded):
     import psycopg
 
-    hint = "start the server…"
+    hint = "check that the server runs…"
     refuses(lambda: engines.Postgres("host=127.0.0.1 port=1"), what="Postgres failed", got="…refused…", hint=hint)
     with psycopg.connect(guarded, autocommit=True) as db:
         db.execute("CREATE TABLE IF NOT EXISTS pages(id text, words tsvector)")
@@ -390,7 +398,8 @@ def test_a_server_that_refuses_breaks_off_and_takes_too_long(guarded):
         timer.start()
         refuses(lambda: engine.search(["x"]), what="Postgres failed", got="…terminat…", hint=hint)
         timer.join()
-        refuses(lambda: engine.search(["x"]), what="Postgres failed", hint=hint)
+        db.execute("DROP VIEW slow")
+        refuses(lambda: engine.search(["x"]), what="Postgres failed", got="…does not exist…")  # connected again
 
 
 def test_a_file_that_another_program_writes(pages, place):

@@ -69,7 +69,8 @@ class DuckDB(SqlFile):
         id_, table = self._names()
         score = f"{quoted(f'fts_main_{self.table}')}.match_bm25({id_}, ?, fields := ?) AS score"
         chosen = f"AND CAST({id_} AS VARCHAR) IN (SELECT unnest(?))" if among else ""
-        find = f"SELECT {id_}, {score} FROM {table} WHERE score IS NOT NULL {chosen} ORDER BY score DESC LIMIT ?"  # noqa: S608
+        order = f"ORDER BY score DESC, {id_} LIMIT ?"
+        find = f"SELECT {id_}, {score} FROM {table} WHERE score IS NOT NULL {chosen} {order}"  # noqa: S608
         return self._rows(find, " ".join(query), ",".join(fields), *([among] if among else []), k)
 
 

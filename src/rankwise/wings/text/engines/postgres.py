@@ -29,9 +29,9 @@ _HYBRID = "SELECT id, sum(score)::float FROM (({}) UNION ALL ({})) AS found GROU
 class Postgres(Engine):
     """A table of Postgres, whose ``fields`` are columns of tsvectors.
 
-    ``server`` is a connection string, which is not kept. Without ``encode`` scores are the sum of ts_rank over fields;
-    with it, a callable from texts to a matrix, documents are found by words and by the cosine of the column ``vector``
-    in one query, and the score is the sum of 1/(60 + rank): ``by`` is ``"hybrid"``, ``"lexical"`` or ``"dense"``.
+    ``server`` is a connection string, which is never shown. Without ``encode`` scores are the sum of ts_rank over
+    fields; with it, a callable from texts to a matrix, documents are found by words and by the cosine of the column
+    ``vector`` in one query, and the score is the sum of 1/(60 + rank): ``by`` is ``"hybrid"``, ``"lexical"`` or ``"dense"``.
     ``timeout`` are seconds for a connection, and for a query. Needs ``pip install 'rankwise[engines]'``.
     """
 
@@ -42,7 +42,7 @@ class Postgres(Engine):
         "statement timeout": "raise timeout=, or ask for fewer documents",
         'type "vector"': "install pgvector on the server: CREATE EXTENSION vector",
         "does not exist": "check table, id and fields; Postgres.index(documents, server) makes a table",
-        "connection": "start the server and check the connection string; after a break, open Postgres(…) again",
+        "connection": "check that the server runs, and the connection string; what was asked can be asked again",
     }
 
     def __init__(
@@ -57,8 +57,9 @@ class Postgres(Engine):
     ) -> None:
         by = by or ("hybrid" if encode else "lexical")
         check.choice("by", by, ["hybrid", "lexical", "dense"] if encode else ["lexical"])
-        self.table, self.encode, self.by, (self._db, where) = table, encode, by, _connected(type(self), server, timeout)
-        self._db.autocommit = True
+        self.table, self.encode, self.by = table, encode, by
+        self._open = lambda: _connected(type(self), server, timeout)  # whose repr shows nothing
+        self._db, where = self._open()
         found = self.ask(where, self._rows, "SELECT obj_description(to_regclass(%(name)s))", {"name": quoted(table)})
         described = json.loads(found[0][0]) if (found[0][0] or "").startswith("{") else {}
         super().__init__(where, described, **opening)
@@ -109,12 +110,18 @@ class Postgres(Engine):
             db.execute(f"DROP TABLE IF EXISTS {old}")
             db.execute(f"ALTER TABLE {new} RENAME TO {old}")
 
-        with db:  # commits at the end, or takes all back
+        with db, db.transaction():  # commits at the end, or takes all back
             cls.ask(where, fill)
         return cls(server, table=table, encode=encode)
 
     def _rows(self, query: str, values: Mapping[str, object]) -> list[Any]:
-        return list(self._db.execute(query, values).fetchall())
+        if self._db.closed:
+            self._db, _ = self._open()
+        try:
+            return list(self._db.execute(query, values).fetchall())
+        except BaseException:  # also Ctrl-C, after which the connection may wait for something
+            self._db.close()
+            raise
 
     def _prepared(self, texts: Sequence[str]) -> Sequence[Any]:
         vectors = itertools.repeat("") if self.encode is None else map(_as_text, np.asarray(self.encode([*texts])))
@@ -151,7 +158,7 @@ def _connected(engine: type[Engine], server: str, timeout: float) -> tuple[Any, 
         "connect_timeout": max(2, math.ceil(timeout or 60)),
         "options": f"{parts.get('options', '')} -c statement_timeout={timeout * 1000:.0f}",
     }
-    return engine.ask(where, lambda: psycopg.connect(server, **limits)), where
+    return engine.ask(where, lambda: psycopg.connect(server, autocommit=True, **limits)), where
 
 
 def _name(name: str) -> str:
