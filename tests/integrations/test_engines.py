@@ -6,6 +6,8 @@ import math
 import os
 import runpy
 import signal
+import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
@@ -54,12 +56,24 @@ def queries():
     return {"a": "word3 word11", "b": "word7 word0 word199 naïve", "c": "word25", "none": "zebra", "empty": "…"}
 
 
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory):
-    import pgserver
+@contextlib.contextmanager
+def started():
+    """Start a server of Postgres, not in pytest's folders: where root runs this, it belongs to another user."""
+    from pgserver.postgres_server import PostgresServer
 
-    with pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop") as server:
-        yield server.get_uri()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            server = PostgresServer(Path(folder), cleanup_mode="stop")
+        except subprocess.TimeoutExpired:  # after ten seconds, of which a busy machine may need more
+            server = PostgresServer(Path(folder), cleanup_mode="stop")
+        with server:
+            yield server.get_uri(), Path(folder)
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    with started() as (server, _):
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -344,19 +358,17 @@ def test_an_index_of_another_version(pages, place, postgres):
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory):
+def guarded():
     """A server of its own, which asks the user "visitor" for a password."""
-    import pgserver
     import psycopg
 
-    folder = tmp_path_factory.mktemp("guarded")
-    with pgserver.get_server(folder, cleanup_mode="stop") as server:
-        with psycopg.connect(server.get_uri(), autocommit=True) as db:
+    with started() as (server, folder):
+        with psycopg.connect(server, autocommit=True) as db:
             db.execute("CREATE ROLE visitor LOGIN PASSWORD 'right'")
             rules = folder / "pg_hba.conf"
             rules.write_text("local all visitor scram-sha-256\n" + rules.read_text())
             db.execute("SELECT pg_reload_conf()")
-        yield server.get_uri()
+        yield server
 
 
 def test_wrong_credentials_are_not_shown(guarded):

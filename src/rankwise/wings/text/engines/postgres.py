@@ -30,8 +30,9 @@ class Postgres(Engine):
     """A table of Postgres, whose ``fields`` are columns of tsvectors.
 
     ``server`` is a connection string, which is never shown. Without ``encode`` scores are the sum of ts_rank over
-    fields; with it, a callable from texts to a matrix, documents are found by words and by the cosine of the column
-    ``vector`` in one query, and the score is the sum of 1/(60 + rank): ``by`` is ``"hybrid"``, ``"lexical"`` or ``"dense"``.
+    fields. With it, a callable from texts to a matrix, documents are found by words and by the cosine of the column
+    ``vector`` in one query, and the score is the sum of 1/(60 + rank); ``by``, which is then ``"hybrid"``, may be
+    ``"lexical"`` or ``"dense"``.
     ``timeout`` are seconds for a connection, and for a query. Needs ``pip install 'rankwise[engines]'``.
     """
 
