@@ -23,11 +23,14 @@ def shown(pages: Documents, texts: Mapping[str, str], words: AbstractSet[str]) -
     words = words - ENGLISH or words
     field, *others = pages.fields
     title = pages.analyzer.plain(texts.get(field, "")) if others else ""
+    first = True
     best: tuple[tuple[int, bool], list[str]] = ((-1, False), [])
     for one in others or [field]:
         if texts.get(one):
             found, pieces = _passage(pages.analyzer, texts[one], words)
-            best = max(best, ((found, len(texts[one]) >= _SHORT), pieces), key=lambda pair: pair[0])
+            long = len(texts[one]) >= _SHORT
+            first, found = first and not long, found + (first and long)  # a summary comes before the rest
+            best = max(best, ((found, long), pieces), key=lambda pair: pair[0])
     return _pieces(title, _marks(pages.analyzer, title, words)) if title else [], best[1]
 
 

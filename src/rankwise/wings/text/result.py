@@ -1,6 +1,6 @@
 """What a search found, and why one document is above another in plain words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,6 +24,8 @@ _REASONS = 3
 """Features that are said for a document, and against it, at most."""
 _SMALL = 0.05
 """The share of the largest reason below which another one is not said."""
+_SHOWN = 48
+"""Letters of a text in a table."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,14 @@ class SearchResult(Result):
         """Return a table of the documents with their scores, and their ranks in the runs: ▲ where they rose."""
         ranks = [[_moved(rank, int(before)) for rank, before in enumerate(one, 1)] for one in self.run_ranks.values()]
         scores = map(tables.number, self.scores.tolist())
-        rows = [*zip(map(str, range(1, len(self) + 1)), self.documents.tolist(), scores, *ranks, strict=False)]
-        header = ("rank", "document", "score", *self.run_ranks)
-        return tables.Table(header=header, rows=tuple(rows), align="rlr" + "r" * len(ranks))
+        texts = (
+            tables.shortened("".join(one["passage"] or one["title"]), _SHOWN) for one in self._told(range(len(self)))
+        )
+        places = map(str, range(1, len(self) + 1))
+        rows = tuple(zip(places, self.documents.tolist(), scores, *ranks, texts, strict=False))
+        notes = () if rows else ("No document has these words.",)
+        header = ("rank", "document", "score", *self.run_ranks, "text")
+        return tables.Table(header=header, rows=rows, align="rlr" + "r" * len(ranks) + "l", notes=notes)
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per document that is shown: rank, document, score, its rank in each run, and its texts."""
@@ -120,15 +127,26 @@ class SearchResult(Result):
 
         Texts are lists of pieces, of which every other one, from the second on, is a word of the query.
         """
-        pages, ids = self.search.pages, self.documents.tolist()
-        first, words = next(iter(self.run_ranks.values())), frozenset(pages.analyzer(self.query))
-        found = []
-        for place in np.flatnonzero((np.arange(len(ids)) < self.k) | ((first > 0) & (first <= self.k))).tolist():
+        ranks = next(iter(self.run_ranks.values()))
+        shown = np.flatnonzero((np.arange(ranks.size) < self.k) | ((ranks > 0) & (ranks <= self.k)))
+        facts = {"query": self.query, "k": self.k, "runs": [*self.run_ranks], "candidates": ranks.size}
+        return facts | {"documents": self._told(shown.tolist())}
+
+    def _told(self, places: Iterable[int]) -> list[Json]:
+        pages, ids, found = self.search.pages, self.documents.tolist(), []
+        words = frozenset(pages.analyzer(self.query))
+        for place in places:
             title, passage = passages.shown(pages, pages.text(ids[place]), words)
             ranks = {name: int(one[place]) or None for name, one in self.run_ranks.items()}
             about = {"document": ids[place], "rank": place + 1, "score": float(self.scores[place])}
             found.append(about | {"ranks": ranks, "title": title, "passage": passage})
-        return {"query": self.query, "k": self.k, "candidates": len(ids), "documents": found}
+        return found
+
+    @property
+    def rivals(self) -> list[str]:
+        """The first document, and the one that the first run has first, or else the second."""
+        of_run = np.flatnonzero(next(iter(self.run_ranks.values())) == 1)
+        return [self.documents[0], self.documents[of_run[0] if of_run.size and of_run[0] else 1]]
 
     @cached_property
     def explanation(self) -> "Explanation":
