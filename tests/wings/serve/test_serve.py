@@ -462,7 +462,7 @@ def test_parts_of_an_explanation_are_that_of_the_whole(models, monkeypatch):
     body = json.dumps({"rows": rows, "ids": [f"d{number}" for number in range(50)]}).encode()
     service = Service({"numbered": models["numbered"]})
     ((_, whole),) = answers(service, ("/explain", body))
-    monkeypatch.setattr("rankwise.wings.serve.http._PART", 7)
+    monkeypatch.setattr("rankwise.wings.serve.served._PART", 7)
     ((status, parts),) = answers(service, ("/explain", body))
     assert status == 200
     assert [one["document"] for one in parts["documents"]] == [one["document"] for one in whole["documents"]]
@@ -470,7 +470,7 @@ def test_parts_of_an_explanation_are_that_of_the_whole(models, monkeypatch):
 
 
 def test_an_explanation_that_took_too_long_ends_and_the_next_one_is_answered(models, monkeypatch):
-    monkeypatch.setattr("rankwise.wings.serve.http._PART", 1)
+    monkeypatch.setattr("rankwise.wings.serve.served._PART", 1)
     released, calls = threading.Event(), []
 
     def wait_and_explain(*words: Any) -> Any:

@@ -29,7 +29,7 @@ from rankwise.wings.serve import openapi
 from rankwise.wings.serve.feature_log import FeatureLog
 from rankwise.wings.serve.prometheus import PrometheusMetrics
 from rankwise.wings.serve.request_parsing import LONG, RequestedQuery, RequestError, RequestLimits, shown
-from rankwise.wings.serve.searching import ServedSearch, served
+from rankwise.wings.serve.searching import FORMS, ServedSearch, served
 from rankwise.wings.serve.served import Asked, ServedModel
 
 _SMALL, _FEW = 2**20, 1000  # bytes, and documents and queries, of a request that takes a few milliseconds
@@ -168,7 +168,9 @@ class Service:
         return _json({"status": "ready", "models": {one.name: one.version for one in self.models.values()}})
 
     async def _openapi(self, _: Request) -> Response:
-        return _json(openapi.document([(one.name, one.schema) for one in self.models.values()], self.limits))
+        models, searches = self.models.values(), any(isinstance(one, ServedSearch) for one in self.models.values())
+        listed = [(one.name, one.schema) for one in models]
+        return _json(openapi.document(listed, self.limits, FORMS if searches else None))
 
     async def _metrics(self, _: Request) -> Response:
         self._tell()

@@ -1,134 +1,161 @@
-// A query's documents ranked by two models side by side, and what each feature adds to the scores of one of them.
-// Everything that comes from models or queries reaches the page as text: see make() in words.js.
+// Words are searched, the first run and the learned ranking stand side by side, and two documents are compared.
+// Texts, ids and names reach the page as text: see make() in words.js.
 
-const MOST = 15; // features of a document that are shown by themselves
-const SIDES = ["a", "b"];
-let models = [];
+const K = 10;
+const SAID = { bm25: "BM25" };
+let about = null, answer = null, held = null, asked = 0, chosen = 0;
 
 async function ask(path, body) {
-  const response = await fetch(path, body === undefined ? {} : { method: "POST", body: JSON.stringify(body) });
+  const options = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetch(path, options);
   const content = await response.json();
   if (!response.ok) throw new Error(content.error.message);
   return content;
 }
 
-function key(side) {
-  return make("b", { className: `key ${side}` }, side.toUpperCase());
+const called = (run) => SAID[run] ?? run;
+
+// Every other piece, from the second on, is a word of the query
+function marked(pieces) {
+  return pieces.map((text, number) => (number % 2 ? make("mark", {}, text) : text));
 }
 
-// Each model is asked about its own features alone: the two may have been trained on different ones
-function forModel(query, model) {
-  if (!model.features) return query;
-  const names = new Set(model.features);
-  if (query.documents) {
-    const picked = (document) => Object.fromEntries(Object.entries(document).filter(([name]) => names.has(name)));
-    return { ...query, documents: query.documents.map(picked) };
-  }
-  if (!query.features) return query;
-  const kept = query.features.map((name, j) => (names.has(name) ? j : -1)).filter((j) => j >= 0);
-  return { ...query, features: kept.map((j) => query.features[j]), rows: query.rows.map((row) => kept.map((j) => row[j])) };
-}
-
-async function rank() {
+async function search(query) {
+  const number = ++asked;
   get("problem").textContent = "";
-  get("result").replaceChildren();
+  close();
+  if (!query.trim()) return;
   try {
-    const query = JSON.parse(get("query").value);
-    const chosen = SIDES.map((side) => models[get(side).selectedIndex]);
-    const asked = chosen.map((model) => ask(`models/${encodeURIComponent(model.name)}/explain`, forModel(query, model)));
-    show(chosen, await Promise.all(asked));
+    const found = await ask("search", { query, k: K });
+    if (number !== asked) return; // a later search has been asked
+    answer = found;
+    document.title = `${query} – Search`;
+    history.replaceState(null, "", `#${new URLSearchParams({ q: query })}`);
+    show();
   } catch (wrong) {
-    get("problem").textContent = wrong.message;
+    if (number === asked) get("problem").textContent = wrong.message;
   }
 }
 
-function show(chosen, answers) {
-  const places = answers.map((answer) => new Map(answer.documents.map((one) => [one.document, one])));
-  const judged = answers[0].documents.some((one) => one.label !== null);
-  const why = make("section", { className: "why", id: "why", "aria-live": "polite" });
-  const point = (id) => {
-    for (const row of get("result").querySelectorAll("tr[data-document]")) row.classList.toggle("same", row.dataset.document === id);
-    why.replaceChildren(...explained(id, places.map((all) => all.get(id)), answers, chosen));
-  };
-  const tables = SIDES.map((side, i) => ranking(side, chosen[i], answers[i], places[1 - i], judged, point));
-  get("result").replaceChildren(make("div", { className: "rankings" }, ...tables), why);
-  if (answers[0].documents.length) point(answers[0].documents[0].document);
+function show() {
+  const run = answer.runs[0], all = answer.documents;
+  const learned = all.filter((one) => one.rank <= K);
+  const before = all.filter((one) => one.ranks[run] && one.ranks[run] <= K).sort((one, other) => one.ranks[run] - other.ranks[run]);
+  const hint = "On the right, the rank in the other column. Choose a document to see why it is where it is.";
+  get("found").textContent = learned.length ? `${counted(answer.candidates, "candidate")}. ${hint}` : "No document has these words.";
+  get("columns").replaceChildren(
+    column("before", called(run), "", before, (one) => [one.ranks[run], one.rank]),
+    column("learned", "Learned ranking", about.ranker, learned, (one) => [one.rank, one.ranks[run]]));
+  get("columns").hidden = !learned.length;
 }
 
-function ranking(side, model, answer, others, judged, point) {
-  const rows = answer.documents.map((one) => {
-    const there = others.get(one.document).rank;
-    const arrow = there > one.rank ? " ▲" : there < one.rank ? " ▼" : "  ";
-    const row = make("tr", { tabIndex: 0, onmouseenter: () => point(one.document), onfocus: () => point(one.document) },
-      make("td", { className: "rank" }, String(one.rank)),
-      make("td", {}, one.label === null ? (judged ? "–" : "") : plain(one.label)),
-      make("td", { className: "document", title: one.document }, one.document),
-      make("td", { className: "score" }, score(one.score)),
-      make("td", { className: "moved" }, String(there), make("span", { className: "arrow", "aria-hidden": "true" }, arrow)));
-    row.dataset.document = one.document;
-    return row;
+// Documents with their rank here and there; an arrow where the learned ranking moved them
+function column(side, title, more, documents, ranks) {
+  const there = side === "before" ? "learned ranking" : called(answer.runs[0]);
+  const items = documents.map((one) => {
+    const [rank, other] = ranks(one);
+    const by = other ? (side === "before" ? rank - other : other - rank) : 0;
+    const arrow = by > 0 ? "▲" : by < 0 ? "▼" : other ? "" : "new";
+    const said = other ? `rank ${other} in ${there}` : `not in ${there}`;
+    const moved = make("span", { className: `moved ${by > 0 ? "up" : by < 0 ? "down" : ""}`, title: said },
+      make("span", { "aria-hidden": "true" }, other ? `${arrow} ${other}` : arrow), make("span", { className: "quiet" }, said));
+    const id = one.title.length ? [make("span", { className: "id" }, one.document)] : [];
+    const name = one.title.length ? marked(one.title) : [one.document];
+    const item = make("li", { onclick: () => choose(one) }, make("span", { className: "rank" }, String(rank)),
+      make("div", { className: "document" }, make("button", { className: "title", type: "button", dir: "auto" }, ...name), ...id,
+        make("p", { className: "passage", dir: "auto" }, ...marked(one.passage))), moved);
+    item.dataset.document = one.document;
+    item.onmouseenter = () => same(one.document);
+    item.querySelector("button").onfocus = item.onmouseenter;
+    return item;
   });
-  const head = ["rank", judged ? "label" : "", "document", "score", `in ${side === "a" ? "B" : "A"}`];
-  return make("table", { className: "ranking", id: `ranking-${side}` },
-    make("caption", {}, key(side), ` ${model.name} `, make("span", { className: "about" }, model.ranker)),
-    make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text === "rank" ? "" : text)))),
-    make("tbody", {}, ...rows));
+  const list = make("ol", {}, ...items);
+  list.onmouseleave = () => same(null);
+  list.onkeydown = (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const next = step && items[items.indexOf(event.target.closest("li")) + step];
+    if (next) { event.preventDefault(); next.querySelector("button").focus(); }
+  };
+  const heading = make("h2", {}, title, ...(more ? [" ", make("small", {}, more)] : []));
+  return make("section", { className: side, id: side }, heading, list);
 }
 
-// What each feature adds to one document's score, by both models; the features that add least are one row
-function explained(id, both, answers, chosen) {
-  const added = both.map((one) => new Map(one.contributions.map((part) => [part.feature, part])));
-  const names = [...new Set(added.flatMap((parts) => [...parts.keys()]))];
-  const adds = (i, name) => added[i].get(name)?.contribution ?? 0;
-  const size = (name) => Math.max(...SIDES.map((_, i) => Math.abs(adds(i, name))));
-  names.sort((one, other) => size(other) - size(one));
-  const shown = names.slice(0, MOST), rest = names.slice(MOST), widest = shown.length ? size(shown[0]) || 1 : 1;
-  const line = (title, value, numbers, bars) => make("tr", {}, make("th", { scope: "row" }, title), make("td", {}, value),
-    ...SIDES.flatMap((side, i) => [make("td", {}, numbers[i]), make("td", {}, bars ? bar(side, adds(i, title) / widest) : "")]));
-  const value = (name) => (added[0].get(name) ?? added[1].get(name)).value ?? "missing";
-  const signed = (name) => SIDES.map((_, i) => (added[i].has(name) ? number(adds(i, name), 4, true) : "–"));
-  const rows = [line("start", "", answers.map((answer) => score(answer.start)), false),
-    ...shown.map((name) => line(name, value(name), signed(name), true))];
-  if (rest.length) {
-    const sums = SIDES.map((_, i) => number(rest.reduce((sum, name) => sum + adds(i, name), 0), 4, true));
-    rows.push(line(counted(rest.length, "other feature"), "", sums, false));
+// The same document in both columns
+function same(id) {
+  for (const row of get("columns").querySelectorAll("li")) row.classList.toggle("same", row.dataset.document === id);
+}
+
+// The first choice is compared with its neighbour, the next one with the first; the same one again ends it
+async function choose(one) {
+  const first = held;
+  if (first && first.document === one.document) return close();
+  const neighbour = answer.documents.find((other) => other.rank === one.rank + 1)
+    ?? answer.documents.filter((other) => other.rank < one.rank).at(-1);
+  const other = first ?? neighbour;
+  hold(first ? [one, first] : [one]);
+  held = first ? null : one;
+  if (!other) return;
+  const number = ++chosen;
+  try {
+    const why = await ask("why", { query: answer.query, document: one.document, other: other.document });
+    if (number === chosen) explain(why, !first);
+  } catch (wrong) {
+    if (number === chosen) get("problem").textContent = wrong.message;
   }
-  rows.push(line("score", "", both.map((one) => score(one.score)), false));
-  const places = SIDES.map((side, i) => `rank ${both[i].rank} in ${side.toUpperCase()}`).join(", ");
-  const heads = SIDES.flatMap((side, i) => [make("th", { scope: "col" }, key(side), ` ${chosen[i].name} adds`), make("th", {})]);
-  return [make("h3", {}, "Why ", make("span", { className: "id" }, id), ` is ${places}`),
-    make("p", { className: "about" }, `Contributions (A: ${answers[0].method}; B: ${answers[1].method}) add up to the scores.`),
-    make("table", { className: "values" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "feature"),
-      make("th", { scope: "col" }, "value"), ...heads)), make("tbody", {}, ...rows))];
 }
 
-function bar(side, share) {
-  const filled = make("i", { className: side });
+function explain(why, more) {
+  const widest = Math.max(...why.reasons.map((one) => Math.abs(one.adds)), 1e-12);
+  const lines = why.reasons.map((one) => {
+    return make("tr", {}, make("td", {}, bar(one.adds / widest)), make("td", {}, number(one.adds, 3, true)),
+      make("td", {}, `${one.words}: `, make("span", { className: "value" }, `${one.above}, not ${one.below}`)));
+  });
+  lines.push(make("tr", {}, make("td"), make("td", {}, number(why.rest, 3, true)), make("td", { className: "value" }, "all else")));
+  const next = more ? " Choose another document to compare with the first." : "";
+  get("why").replaceChildren(
+    make("button", { id: "close", type: "button", "aria-label": "close", onclick: close }, "×"),
+    make("h3", {}, "Why is ", make("span", { className: "id" }, why.above), " above ", make("span", { className: "id" }, why.below), "?"),
+    make("p", {}, why.sentence + next), make("table", {}, make("tbody", {}, ...lines)));
+  get("why").title = why.notes.join(" ");
+  get("why").hidden = false;
+}
+
+function bar(share) {
+  const filled = make("i", { className: share < 0 ? "b" : "a" });
   filled.style.width = `${50 * Math.abs(share)}%`;
   filled.style.left = `${share < 0 ? 50 - 50 * Math.abs(share) : 50}%`;
   return make("div", { className: "bar", "aria-hidden": "true" }, filled);
 }
 
-async function example() {
-  get("query").value = JSON.stringify(await ask(`examples/${get("examples").selectedIndex}`));
-  await rank();
+function hold(documents) {
+  const ids = documents.map((one) => one.document);
+  for (const row of get("columns").querySelectorAll("li")) {
+    row.classList.toggle("held", ids.includes(row.dataset.document));
+    row.querySelector("button").setAttribute("aria-pressed", ids.includes(row.dataset.document));
+  }
+}
+
+function close() {
+  held = null;
+  chosen += 1; // an answer that is on its way is not shown
+  hold([]);
+  get("why").hidden = true;
 }
 
 async function begin() {
-  const [listed, offered] = await Promise.all([ask("models"), ask("examples")]);
-  models = listed.models;
-  for (const side of SIDES) {
-    get(side).append(...models.map((model) => make("option", {}, model.name)));
-    get(side).onchange = () => get("query").value && rank();
-  }
-  get("a").selectedIndex = models.findIndex((model) => model.name === listed.production);
-  get("b").selectedIndex = models.length > 1 ? Number(get("a").selectedIndex === 0) : 0;
-  get("form").onsubmit = (event) => { event.preventDefault(); rank(); };
-  get("file").onchange = async () => { get("query").value = await get("file").files[0].text(); await rank(); };
-  get("examples").append(...offered.queries.map((id) => make("option", {}, `query ${id}`)));
-  get("examples").onchange = example;
-  get("of-examples").hidden = !offered.queries.length;
-  if (offered.queries.length) await example();
+  const listed = await ask("models");
+  about = listed.models.find((model) => model.name === listed.production);
+  get("about").textContent = `${about.name}: ${counted(about.search.documents, "document")}`;
+  get("form").onsubmit = (event) => { event.preventDefault(); search(get("query").value); };
+  document.onkeydown = (event) => {
+    if (event.key === "Escape") close();
+    if (event.key === "/" && event.target !== get("query")) { event.preventDefault(); get("query").select(); }
+  };
+  window.onhashchange = () => {
+    get("query").value = new URLSearchParams(location.hash.slice(1)).get("q") ?? "";
+    search(get("query").value);
+  };
+  if (location.hash) await window.onhashchange();
   document.documentElement.dataset.page = "ready";
 }
 

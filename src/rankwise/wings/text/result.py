@@ -40,8 +40,7 @@ class Reason:
     adds: float
 
     def __str__(self) -> str:
-        values = f"{self.above} for both" if self.above == self.below else f"{self.above}, not {self.below}"
-        return f"{tables.number(self.adds, 3, signed=True)}  {self.words}: {values}"
+        return f"{tables.number(self.adds, 3, signed=True)}  {self.words}: {self.above}, not {self.below}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,13 +53,13 @@ class Why:
     below: str
     reasons: tuple[Reason, ...]
     rest: float
-    """What all other features add."""
+    """What all other features add, those too whose values are the same: trees read them beside others."""
     breakdown: "Breakdown"
     """The contributions of all features, which add up to the difference of the scores."""
 
     def __repr__(self) -> str:
         """Return the sentence and the reasons."""
-        rest = f"{tables.number(self.rest, 3, signed=True)}  all other features"
+        rest = f"{tables.number(self.rest, 3, signed=True)}  all else"
         return "\n".join([self.sentence, *map(str, self.reasons), rest])
 
     def to_dict(self) -> Json:
@@ -164,19 +163,18 @@ class SearchResult(Result):
         first, second = sorted(check.member("document", one, ids, where="the candidates") for one in (document, other))
         above, below = str(ids[first]), str(ids[second])
         apart = self.explanation.versus(above, below)
-        adds, order = apart.contributions, np.array(apart.order)
-        told = order[np.abs(adds[order]) > _SMALL * np.abs(adds).max()]
-        told = np.concatenate([told[adds[told] > 0][:_REASONS], told[adds[told] < 0][:_REASONS]])
-        words, values = features.in_words(self.search.pages, list(self.run_ranks)), [*apart.values.values()]
-        reasons = []
-        for j in told.tolist():
+        adds, words = apart.contributions, features.in_words(self.search.pages, list(self.run_ranks))
+        told: list[Reason] = []
+        for j in apart.order:
             name = apart.features[j]
-            of_both = [features.value(name, column[j]) for column in values]
-            reasons.append(Reason(name, words[name], of_both[0], of_both[1], float(adds[j])))
+            one, two = (features.value(name, column[j]) for column in apart.values.values())
+            if one != two and abs(adds[j]) > _SMALL * np.abs(adds).max():
+                told.append(Reason(name, words[name], one, two, float(adds[j])))
+        reasons = [one for sign in (1, -1) for one in [one for one in told if sign * one.adds > 0][:_REASONS]]
         high, low = (tables.number(score) for score in self.scores[[first, second]])
         scored = f"its score is {high}, not {low}" if high != low else f"both score {high}"
         sentence = f"{above} is at rank {first + 1} and {below} at {second + 1}: {scored}."
-        return Why(sentence, above, below, tuple(reasons), float(np.delete(adds, told).sum()), apart)
+        return Why(sentence, above, below, tuple(reasons), float(adds.sum()) - sum(one.adds for one in reasons), apart)
 
 
 def _moved(rank: int, before: int) -> str:
