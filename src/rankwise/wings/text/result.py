@@ -1,5 +1,6 @@
 """What a search found, and why one document is above another in plain words."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from rankwise.results import Breakdown, Explanation
     from rankwise.wings.text.search import Search
 
-_REASONS = 3
-"""Features that are said for a document, and against it, at most."""
 _SMALL = 0.05
 """The share of the largest reason below which another one is not said."""
 _SHOWN = 48
@@ -30,22 +29,26 @@ _SHOWN = 48
 
 @dataclass(frozen=True)
 class Reason:
-    """What a feature adds to the score of one document more than to that of another."""
+    """What the features of a field, a run or a column add to the score of one document more than to that of another."""
 
+    of: str
+    adds: float
     feature: str
+    """The one that adds most, of those with different values."""
     words: str
+    """What it is."""
     above: str
     """Its value for the document above."""
     below: str
-    adds: float
 
     def __str__(self) -> str:
-        return f"{tables.number(self.adds, 3, signed=True)}  {self.words}: {self.above}, not {self.below}"
+        values = f"{self.words} {self.above}, not {self.below}".lstrip()
+        return f"{tables.number(self.adds, 3, signed=True)}  {self.of}: {values}"
 
 
 @dataclass(frozen=True, repr=False)
 class Why:
-    """Why one document is above another: the features that add most, for it and against it."""
+    """Why one document is above another: what adds most to the difference of the scores, for it and against it."""
 
     sentence: str
     """How the two are ranked and scored."""
@@ -53,7 +56,7 @@ class Why:
     below: str
     reasons: tuple[Reason, ...]
     rest: float
-    """What all other features add, those too whose values are the same: trees read them beside others."""
+    """What all else adds; features of the query too, which trees read beside others."""
     breakdown: "Breakdown"
     """The contributions of all features, which add up to the difference of the scores."""
 
@@ -159,18 +162,24 @@ class SearchResult(Result):
 
     def explain(self, document: str, other: str) -> Why:
         """Return why one candidate is above another, by what features add to their scores."""
-        ids = self.documents.astype(np.str_)
+        ids, pages = self.documents.astype(np.str_), self.search.pages
         first, second = sorted(check.member("document", one, ids, where="the candidates") for one in (document, other))
         above, below = str(ids[first]), str(ids[second])
         apart = self.explanation.versus(above, below)
-        adds, words = apart.contributions, features.in_words(self.search.pages, list(self.run_ranks))
-        told: list[Reason] = []
+        adds, words, groups = apart.contributions, features.in_words(pages, list(self.run_ranks)), defaultdict(list)
         for j in apart.order:
-            name = apart.features[j]
-            one, two = (features.value(name, column[j]) for column in apart.values.values())
-            if one != two and abs(adds[j]) > _SMALL * np.abs(adds).max():
-                told.append(Reason(name, words[name], one, two, float(adds[j])))
-        reasons = [one for sign in (1, -1) for one in [one for one in told if sign * one.adds > 0][:_REASONS]]
+            groups[words[apart.features[j]][0]].append(j)
+        told: list[Reason] = []
+        for of, members in groups.items():
+            total = float(adds[members].sum())
+            for j in sorted(members, key=lambda one: -adds[one] * total):
+                name = apart.features[j]
+                one, two = (features.value(name, column[j]) for column in apart.values.values())
+                if one != two:
+                    told.append(Reason(of, total, name, words[name][1], one, two))
+                    break
+        least = _SMALL * max((abs(one.adds) for one in told), default=0.0)
+        reasons = sorted((one for one in told if abs(one.adds) > least), key=lambda one: -one.adds)
         high, low = (tables.number(score) for score in self.scores[[first, second]])
         scored = f"its score is {high}, not {low}" if high != low else f"both score {high}"
         sentence = f"{above} is at rank {first + 1} and {below} at {second + 1}: {scored}."
