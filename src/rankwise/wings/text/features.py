@@ -182,9 +182,9 @@ def value(name: str, text: str | None) -> str:
     """
     if text is None:
         return "none"
-    number = float(text)
+    number = round(float(text), 6) + 0.0  # no −0
     if name.startswith("reciprocal("):
         return f"{1.0 / number - RANK_CONSTANT:.0f}" if number else "not found"
     if name.startswith("phrase("):
         return "yes" if number else "no"
-    return f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
+    return (f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}").replace("-", "−")
