@@ -15,6 +15,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -37,8 +38,9 @@ def trained(rounds: int = 500) -> rw.text.Search:
             queries[page] = " ".join(words[place] for place in kept)
             qrels[page] = {page: 2, **dict.fromkeys(pages.qrels.get(page, {}), 1)}
     found = {"bm25": index.search(queries, DEPTH)}
-    data = rw.text.dataset(index, queries, found, qrels, depth=DEPTH, unjudged="irrelevant")
-    train, valid, test = rw.split(data, (0.6, 0.2, 0.2), seed=0)
+    data: Any = rw.text.dataset(index, queries, found, qrels, depth=DEPTH, unjudged="irrelevant")
+    parts: Any = rw.split(data, (0.6, 0.2, 0.2), seed=0)
+    train, valid, test = parts
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pages with the same sentence are queries with the same features
         model = rw.LightGBMRanker("lambdarank", rounds=rounds, leaves=15).fit(train, valid)

@@ -43,7 +43,7 @@ _WORDS = {
     "bm25": "BM25", "lm": "likelihood of the query", "tfidf": "tf-idf cosine", "found": "share of the query found",
     "found_idf": "share of the query found, rare words counting more", "window": "words of the passage with all found",
     "phrase": "the query word by word", "first": "words before the first one found", "length": "words",
-    "score": "score", "reciprocal": "rank", "scaled": "score from 0 to 1",
+    "score": "score", "reciprocal": "rank", "scaled": "scaled score",
 }  # fmt: skip
 
 
