@@ -123,7 +123,7 @@ def matrix(documents: Documents, words: Words, candidates: Candidates, names: Se
 
 
 def _of_queries(documents: Documents, words: Words) -> dict[str, Array]:
-    lowest = documents.arrays["idf"].reshape(len(documents.fields), -1).min(0)[words.distinct]
+    lowest = documents.arrays["idf"].reshape(len(documents.fields), -1)[:, words.distinct].min(0)
     count = np.diff(words.distinct_offsets)
     total, largest = np.zeros(count.size), np.zeros(count.size)
     query = np.repeat(np.arange(count.size), count)
