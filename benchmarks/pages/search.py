@@ -79,7 +79,7 @@ def photographed(folder: Path, picture: Path, query: str) -> None:
         finally:
             serving.terminate()
     with Image.open(picture) as drawn:
-        drawn.convert("RGB").quantize(160).save(picture, optimize=True)
+        drawn.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE).save(picture, optimize=True)
 
 
 def main() -> None:
