@@ -86,7 +86,7 @@ def save(
 
 
 def search(
-    folder: Annotated[Path, "The folder of a search, as text save writes it.", Option(metavar="FOLDER")],
+    saved: Annotated[Path, "The folder of a search, as text save writes it.", Option(metavar="FOLDER")],
     query: Annotated[str, "The words to search.", Option(metavar="QUERY")],
     *,
     k: Annotated[int, AtLeast(1), "How many documents are shown.", Option(short="-k")] = 10,
@@ -97,7 +97,7 @@ def search(
 
     rankwise text search search "median of an array" --explain
     """
-    found = rw.text.Search.load(folder)(query, k)
+    found = rw.text.Search.load(saved)(query, k)
     why = found.explain(*found.rivals) if explain and len(found.documents) > 1 else None
     document = found.to_dict() | ({} if why is None else {"why": why.to_dict()})
     running.say(document, found, *([] if why is None else [f"\n{why}"]))
