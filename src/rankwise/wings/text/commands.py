@@ -63,7 +63,7 @@ def save(
     model: Annotated[Path, "The folder of a model trained on the data of text features.", Option(metavar="MODEL")],
     documents: _Documents,
     *,
-    output: Annotated[Path, "The folder to write.", Option(short="-o", metavar="FOLDER")],
+    output: Annotated[Path, "The folder to write.", Option(short="-o", metavar="DIR")],
     field: _Fields = ["title", "text"],  # noqa: B006
     column: _Columns = [],  # noqa: B006
     id_: _Id = None,
