@@ -59,10 +59,10 @@ def fuse(
     runs: Annotated[list[str], "TREC runs, two or more.", Option(metavar="name=RUN…")],
     *,
     method: Annotated[str, OneOf(fusion.METHODS), "How runs are fused."] = "rrf",
-    weight: Annotated[
+    share: Annotated[
         Keywords, "The weight of a run; may be repeated, and is given for each.", Option(metavar="NAME=VALUE")
     ] = inputs.NONE,
-    k: Annotated[float, Within(0), "The constant of rrf."] = 60.0,
+    constant: Annotated[float, Within(0), "The constant of rrf."] = 60.0,
     scale: Annotated[str, OneOf(fusion.SCALES), "How convex and combmnz scale scores within a query."] = "min-max",
     minimum: Annotated[
         Keywords, "The least score that a run can have, for the scale minimum; 0 if not given.",
@@ -76,14 +76,14 @@ def fuse(
     """Fuse TREC runs into one.
 
     rankwise fuse bm25.run vectors.run -o fused.run
-    rankwise fuse bm25.run vectors.run --method convex --weight bm25=0.3 --weight vectors=0.7 -o fused.run
+    rankwise fuse bm25.run vectors.run --method convex --share bm25=0.3 --share vectors=0.7 -o fused.run
     """
     running.check_target(output)
     if output is not None:
         outputs.format_of_scores(output)
     found = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
-    settings: Keywords = {"k": k, "scale": scale, "minimum": minimum, "depth": depth}
-    fused = rw.fuse(found, method, weights=weight or None, **settings)
+    settings: Keywords = {"k": constant, "scale": scale, "minimum": minimum, "depth": depth}
+    fused = rw.fuse(found, method, weights=share or None, **settings)
     running.deliver_scores(*fusion.as_data(fused), output, {"method": method, "runs": ", ".join(found)}, tag)
 
 

@@ -133,14 +133,16 @@ class Found:
         rows = pl.concat(parts)
         if rows.is_empty():
             raise check.error("the runs hold no documents", hint="pass what the retrievers found")
-        keys = ["query", "document"]
-        pairs = rows.select(keys).unique().sort(keys)
-        pair = rows.join(pairs.with_row_index("pair"), on=keys, how="left", maintain_order="left")["pair"].to_numpy()
+        queries, documents = (rows[name].unique().sort() for name in ("query", "document"))
+        query, document = (
+            rows[ids.name].cast(pl.Enum(ids)).to_physical().to_numpy().astype(np.int64) for ids in (queries, documents)
+        )
+        keys, pair = np.unique(query * len(documents) + document, return_inverse=True)
+        pairs = pl.DataFrame([queries[keys // len(documents)], documents[keys % len(documents)]])
         run_of = np.repeat(np.arange(len(parts)), [part.height for part in parts])
-        scores, ranks = np.full((2, pairs.height, len(parts)), [[[np.nan]], [[np.inf]]])
+        scores, ranks = np.full((2, keys.size, len(parts)), [[[np.nan]], [[np.inf]]])
         scores[pair, run_of], ranks[pair, run_of] = rows["score"].to_numpy(), rows["rank"].to_numpy()
-        sizes = pairs["query"].rle().struct.field("len").to_numpy()
-        return cls(tuple(map(str, runs)), pairs, offsets_of(sizes), scores, ranks)
+        return cls(tuple(map(str, runs)), pairs, offsets_of(np.bincount(keys // len(documents))), scores, ranks)
 
     def scaled(self, scale: str, minimum: Minimum = 0.0) -> Array:
         """Return (n_pairs, n_runs) scaled scores."""
