@@ -4,3 +4,5 @@ from rankwise.wings.text.documents import Bm25 as Bm25
 from rankwise.wings.text.documents import Documents as Documents
 from rankwise.wings.text.numpy_scipy import Pages as Pages
 from rankwise.wings.text.numpy_scipy import numpy_scipy as numpy_scipy
+from rankwise.wings.text.tuned_fusion import TunedFusion as TunedFusion
+from rankwise.wings.text.tuned_fusion import tune_fusion as tune_fusion
