@@ -75,8 +75,8 @@ class TunedFusion(Result):
         notes = (
             f"Weights: {shares}. In the row {TUNED}, those of each query were chosen without its fold "
             f"({tables.count(self.n_queries, 'query', 'queries')}; intervals of {100 * self.level:g}%).",
-            f"The best of a grid of {self.grid} weights looks {tables.number(self.optimism, signed=True)} better on the "
-            "queries that chose it than on others.",
+            f"The best of {self.grid} weights looks {tables.number(self.optimism, signed=True)} better on the queries that "
+            "chose it than on others.",
         )
         header = ("system", self.metric, f"{TUNED} − system")
         return Table(header=header, rows=tuple(rows), align="lrr", notes=notes)
@@ -145,7 +145,8 @@ def tune_fusion(
     columns = np.stack([_placed(found, column, data) for column in parts.T])
     retrieved = np.isfinite(columns[0])
     columns[:, ~retrieved] = 0.0
-    values = {name: measured.of(_placed(found, column, data), data) for name, column in _others(found).items()}
+    systems = {RRF: (1.0 / (60.0 + found.ranks)).sum(axis=1), **dict(zip(found.names, found.scores.T, strict=True))}
+    values = {name: measured.of(_placed(found, column, data), data) for name, column in systems.items()}
     scored = ~np.isnan(values[RRF])
     if scored.sum() < folds:
         got, hint = f"{scored.sum()} for {folds} folds", "judge more queries"
@@ -188,11 +189,6 @@ def tune_fusion(
         n_queries=fold.size,
         level=level,
     )
-
-
-def _others(found: Found) -> dict[str, Array]:
-    """Return the scores of reciprocal rank fusion and of each run, NaN where it lacks a document."""
-    return {RRF: (1.0 / (60.0 + found.ranks)).sum(axis=1), **dict(zip(found.names, found.scores.T, strict=True))}
 
 
 def _placed(found: Found, column: Array, data: RankingDataset) -> Array:
