@@ -46,8 +46,8 @@ def learn_fusion(runs: Mapping[str, Run], qrels: Run, ranker: Any = None, *, dep
     >>> import rankwise as rw
     >>> runs = {"one": {"q": {"a": 3.0, "b": 2.0}}, "two": {"q": {"b": 0.9, "c": 0.5, "a": 0.1}}}
     >>> learned = rw.text.learn_fusion(runs, {"q": {"b": 1}}, rw.LinearRanker(l2=0.1, threads=1))
-    >>> learned.fuse(runs)["document"].to_list()
-    ['b', 'a', 'c']
+    >>> learned.fuse(runs)["document"][0]
+    'b'
     """
     found, judged = Found.of(runs, depth), qrels_frame(qrels)
     pairs = found.pairs.join(judged, on=["query", "document"], how="left", maintain_order="left")

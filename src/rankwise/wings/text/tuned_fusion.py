@@ -75,8 +75,8 @@ class TunedFusion(Result):
         notes = (
             f"Weights: {shares}. In the row {TUNED}, those of each query were chosen without its fold "
             f"({tables.count(self.n_queries, 'query', 'queries')}; intervals of {100 * self.level:g}%).",
-            f"The best of {self.grid} weights looks {tables.number(self.optimism, signed=True)} better on the queries that "
-            "chose it than on others.",
+            f"The best of {self.grid} weights looks {tables.number(self.optimism, signed=True)} better on the queries "
+            "that chose it than on others.",
         )
         header = ("system", self.metric, f"{TUNED} − system")
         return Table(header=header, rows=tuple(rows), align="lrr", notes=notes)
