@@ -249,6 +249,7 @@ def main() -> None:
     print(tables.Table(header=("system", "NDCG@10", "− rrf", "z"), rows=tuple(rows), align="lrrr").markdown())
     gap = both["oracle"].mean() - both["tuned"].mean()
     closed = (both["per query"].mean() - both["tuned"].mean()) / gap
+    share = f"{100 * closed:.0f}% of the gap of {gap:.4f}"
     print(f"weights of each query close {share} between tuned weights and the oracle")
     covered, reported, plain = np.concatenate(halves).mean(axis=0)
     print(f"covered: {100 * covered:.0f}% of {sum(map(len, halves))} divisions")
