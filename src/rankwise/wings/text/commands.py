@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 import rankwise as rw
 from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import AtLeast, OneOf, Option, Unset, Within
-from rankwise.cli.wing import DATA, EVALUATE, Only, Running, arguments, inputs, of, outputs, register, register_group
+from rankwise.cli.wing import (
+    DATA,
+    EVALUATE,
+    Only,
+    Running,
+    arguments,
+    console,
+    inputs,
+    of,
+    outputs,
+    register,
+    register_group,
+)
 from rankwise.evaluation import ranking_names
 from rankwise.wings.text import fusion
 
@@ -69,22 +81,32 @@ def fuse(
         Option(metavar="NAME=VALUE"),
     ] = inputs.NONE,
     depth: Annotated[int | None, AtLeast(1), "Documents of each run that count.", Unset("all")] = None,
+    qrels: Annotated[
+        Path | None, "Judgements that choose the weights of a convex combination.", Unset("weights are given")
+    ] = None,
     output: arguments.Scores = None,
     tag: arguments.Tag = "fused",
-    running: Annotated[Running, Only("force", "json", "threads")],
+    running: Annotated[Running, Only("seed", "force", "json", "progress", "threads")],
 ) -> None:  # fmt: skip
     """Fuse TREC runs into one.
 
     rankwise fuse bm25.run vectors.run -o fused.run
     rankwise fuse bm25.run vectors.run --method convex --share bm25=0.3 --share vectors=0.7 -o fused.run
+    rankwise fuse bm25.run vectors.run --qrels qrels.txt -o fused.run
     """
     running.check_target(output)
     if output is not None:
         outputs.format_of_scores(output)
     found = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
-    settings: Keywords = {"k": constant, "scale": scale, "minimum": minimum, "depth": depth}
-    fused = rw.fuse(found, method, weights=share or None, **settings)
-    running.deliver_scores(*fusion.as_data(fused), output, {"method": method, "runs": ", ".join(found)}, tag)
+    settings: Keywords = {"scale": scale, "minimum": minimum, "depth": depth}
+    about = {"method": method, "runs": ", ".join(found)}
+    if qrels is not None:
+        tuned = rw.text.tune_fusion(found, qrels, seed=running.seed, progress=running.progress, **settings)
+        fused, about = tuned.fuse(found), {"method": "convex", "runs": about["runs"], "weights": tuned.sentence}
+        console.note(str(tuned))
+    else:
+        fused = rw.fuse(found, method, weights=share or None, k=constant, **settings)
+    running.deliver_scores(*fusion.as_data(fused), output, about, tag)
 
 
 def add(app: "Typer") -> None:

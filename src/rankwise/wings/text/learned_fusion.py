@@ -20,11 +20,10 @@ class LearnedFusion:
     """A trained ranker, whose features are the scaled scores of runs."""
 
     ranker: Any
-    depth: int | None = None
 
     def fuse(self, runs: Mapping[str, Run]) -> "pl.DataFrame":
         """Fuse runs of new queries, which have the same names."""
-        found = Found.of(runs, self.depth)
+        found = Found.of(runs)
         return found.run(self.ranker.predict(_data(found, np.zeros(found.pairs.height)))[:, None], np.ones(1))
 
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
@@ -32,16 +31,17 @@ class LearnedFusion:
         return Path(self.ranker.save(folder, force=force))
 
     @classmethod
-    def load(cls, folder: str | Path, depth: int | None = None) -> Self:
-        """Read what :meth:`save` wrote; ``depth`` is that of the training."""
-        return cls(load(folder), depth)
+    def load(cls, folder: str | Path) -> Self:
+        """Read what :meth:`save` wrote."""
+        return cls(load(folder))
 
 
-def learn_fusion(runs: Mapping[str, Run], qrels: Run, ranker: Any = None, *, depth: int | None = None) -> LearnedFusion:
+def learn_fusion(runs: Mapping[str, Run], qrels: Run, ranker: Any = None) -> LearnedFusion:
     """Train a ranker on what runs say about documents: by default a :class:`rankwise.LinearRanker`.
 
     Its features are the scores of each run, scaled by min-max within the query, 0 where a run lacks the document;
-    documents that nobody judged count as not relevant. Look at :func:`tune_fusion` first, which has fewer weights.
+    documents that nobody judged count as not relevant. New runs have to be as deep as those of the training. Look at
+    :func:`tune_fusion` first, which has fewer weights.
 
     >>> import rankwise as rw
     >>> runs = {"one": {"q": {"a": 3.0, "b": 2.0}}, "two": {"q": {"b": 0.9, "c": 0.5, "a": 0.1}}}
@@ -49,7 +49,7 @@ def learn_fusion(runs: Mapping[str, Run], qrels: Run, ranker: Any = None, *, dep
     >>> learned.fuse(runs)["document"][0]
     'b'
     """
-    found, judged = Found.of(runs, depth), qrels_frame(qrels)
+    found, judged = Found.of(runs), qrels_frame(qrels)
     pairs = found.pairs.join(judged, on=["query", "document"], how="left", maintain_order="left")
     labels = pairs["grade"].fill_null(0.0).clip(0.0).to_numpy()
     data = _data(found, labels)
@@ -57,7 +57,7 @@ def learn_fusion(runs: Mapping[str, Run], qrels: Run, ranker: Any = None, *, dep
     if not known.any():
         hint = "check that both spell their ids alike"
         raise check.error("runs and qrels have no query in common", got=f"{known.size} queries", hint=hint)
-    return LearnedFusion((LinearRanker() if ranker is None else ranker).fit(data.take(known)), depth)
+    return LearnedFusion((LinearRanker() if ranker is None else ranker).fit(data.take(known)))
 
 
 def _data(found: Found, labels: Any) -> RankingDataset:
