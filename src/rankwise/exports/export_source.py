@@ -1,16 +1,19 @@
 """What is to be exported, seen the same way by every format."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check
+from rankwise.base.arrays import Json
 from rankwise.models.calibrated import CalibratedModel
 from rankwise.models.forests.forest import ForestModel
+from rankwise.models.forests.query_forest import QueryForest
 from rankwise.models.formats.tree_arrays import LEAF, Nodes
 from rankwise.models.linear import LinearModel
 from rankwise.models.model import Model
+from rankwise.models.sums import SumModel
 from rankwise.rankers.expressions import objective_of
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import load
@@ -31,9 +34,9 @@ class ExportedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportSource:
-    """A model on its way out: trees, a net or a linear model."""
+    """A model on its way out: trees, a net, a linear model, or for some formats a sum of trees and linear models."""
 
-    model: "ForestModel | NetModel | LinearModel"
+    model: "ForestModel | QueryForest | NetModel | LinearModel | SumModel"
     names: tuple[str, ...] | None
     """What features are called there."""
     path: Path
@@ -42,9 +45,11 @@ class ExportSource:
     """What it was trained with."""
     curve: Curve | None = None
     """The curve from scores to probabilities of a calibrated model."""
+    queries: Mapping[str, Json] = field(default_factory=dict)
+    """The queries whose scores are features there, by their names."""
 
     @classmethod
-    def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "ExportSource":
+    def of(cls, model: object, names: Sequence[str] | None, path: Path, *, sums: bool = False) -> "ExportSource":
         """Return the source of a ranker, of a model of another library, or of the folder of a ranker."""
         ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
         learned: Any = getattr(ranker, "model_", None)
@@ -53,9 +58,11 @@ class ExportSource:
             if curve is not None:
                 raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
             learned, curve = learned.model, learned.curve
-        if not (isinstance(learned, ForestModel | LinearModel) or hasattr(learned, "body")):
+        parts = list(_parts(learned)) if sums else [learned]
+        known = (ForestModel, QueryForest, LinearModel)
+        if not all(isinstance(one, known) for one in parts) and not hasattr(learned, "body"):
             raise _not_one(ranker, learned)
-        if learned.needs_lists and not isinstance(learned, LinearModel):  # of which some formats hold all
+        if learned.needs_lists and hasattr(learned, "body"):  # of the others some formats hold all
             raise check.error(
                 "exported models score documents one by one, and this net looks at whole lists",
                 got=repr(ranker),
@@ -71,9 +78,20 @@ class ExportSource:
         return self.path.name.partition(".")[0]
 
     @property
+    def forest(self) -> ForestModel | None:
+        """The trees, if it is made of them; where :attr:`within` is true they have twice as many features."""
+        model = self.model.forest if isinstance(self.model, QueryForest) else self.model
+        return model if isinstance(model, ForestModel) else None
+
+    @property
+    def within(self) -> bool:
+        """Whether the trees also see values within the query, as features from ``n_features`` on."""
+        return isinstance(self.model, QueryForest)
+
+    @property
     def library(self) -> str:
         """The library that grew the trees; empty of a net."""
-        return self.model.library if isinstance(self.model, ForestModel) else ""
+        return "" if self.forest is None else self.forest.library
 
     @property
     def n_features(self) -> int:
@@ -83,7 +101,8 @@ class ExportSource:
     @property
     def net(self) -> "NetModel | None":
         """The net, if it is one."""
-        return None if isinstance(self.model, ForestModel | LinearModel) else self.model
+        others = (ForestModel, QueryForest, LinearModel, SumModel)
+        return None if isinstance(self.model, others) else self.model
 
     @property
     def linear(self) -> LinearModel | None:
@@ -93,7 +112,7 @@ class ExportSource:
     @property
     def kind(self) -> str:
         """What scores, in a few words."""
-        return f"trees of {self.library}" if isinstance(self.model, ForestModel) else self.model.kind
+        return f"trees of {self.library}" if self.forest is not None else self.model.kind
 
     def plain(self, system: str) -> LinearModel | None:
         """Return the linear model, if it is one of features that are only shifted and scaled; else raise."""
@@ -106,15 +125,24 @@ class ExportSource:
             )
         return linear
 
-    def trees(self, system: str, *, categories: bool = True) -> Nodes:
-        """Return the trees, a constant of the model as one more; an error if there are none, or none for the system."""
-        if not isinstance(self.model, ForestModel):
+    def trees(self, system: str, *, categories: bool = True, within: bool = False) -> Nodes:
+        """Return the trees, a constant of the model as one more; an error if there are none, or none for the system.
+
+        ``within`` says that the system computes values within the query.
+        """
+        if self.within and not within:
+            raise check.error(
+                f"{system} scores documents one by one, and these trees compare them with the others of their query",
+                got="transform='raw+query'",
+                hint="train without `transform`, export to onnx or sql, or serve model.scorer()",
+            )
+        if self.forest is None:
             raise check.error(
                 f"{system} takes trees, and no {'nets' if self.linear is None else 'linear models'}",
                 got=self.model.trained_by,
                 hint=f"export the {'net' if self.linear is None else 'model'} to onnx, or train a ranker of trees",
             )
-        nodes = self.model.nodes()
+        nodes = self.forest.nodes()
         if nodes.categories and not categories:
             column = int(nodes.feature[next(iter(nodes.categories))])
             raise check.error(
@@ -135,6 +163,12 @@ class ExportSource:
                 hint=f"name all {self.n_features} with `names=[…]`, in the order of training",
             )
         return self.names
+
+
+def _parts(model: Any) -> Iterator[Model]:
+    """Iterate over the models that are added up, however deep."""
+    for one in getattr(model, "models", [model]):
+        yield from _parts(one) if isinstance(one, SumModel) else [one]
 
 
 def _trained_with(ranker: Any) -> dict[str, str]:
