@@ -31,7 +31,7 @@ from benchmarks import harness
 from rankwise.base import tables
 from rankwise.base.threads import use_threads
 from rankwise.wings.text.fusion import Found
-from rankwise.wings.text.tuned_fusion import _grid
+from rankwise.wings.text.tuned_fusion import simplex
 
 Runs = dict[str, pl.DataFrame]
 METRIC, FOLDS = "ndcg@10", 5
@@ -129,7 +129,7 @@ def ranked(collection: Collection, train: Runs, qrels: pl.DataFrame, test: Runs)
     data = rw.text.dataset(*of, train, qrels, unjudged="irrelevant")
     model = rw.bagged(rw.LightGBMRanker("xendcg", **settings)).fit(data)
     new = rw.text.dataset(*of, test)
-    query = np.repeat(new.query_ids, new.sizes)
+    query = np.repeat(np.asarray(new.query_ids), new.sizes)
     return pl.DataFrame({"query": query, "document": new.document_ids, "score": model.predict(new)})
 
 
@@ -154,7 +154,7 @@ def study(collection: Collection, seeds: int) -> dict[str, np.ndarray]:
         for name, parts in fused.items():
             learned.setdefault(name, []).append(collection.values(pl.concat(parts)))
     found |= {name: np.mean(values, axis=0) for name, values in learned.items()}
-    grid = [collection.values(rw.fuse(runs, "convex", weights=list(one))) for one in _grid(len(runs))]
+    grid = [collection.values(rw.fuse(runs, "convex", weights=list(one))) for one in simplex(len(runs))]
     return found | {"oracle": np.max(grid, axis=0)}
 
 
@@ -165,7 +165,7 @@ def divided(collection: Collection, divisions: int) -> np.ndarray:
     grid = np.array(
         [
             collection.values(rw.fuse(collection.runs, "convex", weights=list(one)))
-            for one in _grid(len(collection.runs))
+            for one in simplex(len(collection.runs))
         ]
     )
     for seed in range(divisions):

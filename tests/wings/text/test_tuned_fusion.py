@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from rankwise.data.splits import fold_of_query
 from rankwise.wings.text import tuned_fusion
 from tests.cli.running import run
 from tests.refusals import refuses
@@ -57,7 +58,7 @@ def test_reported_are_weights_that_were_chosen_without_the_query():
     _, data = rw.trec.join(rw.fuse(runs), qrels)
     scored = ~np.isnan(values[0])
     fold = np.full(len(scored), -1)
-    fold[scored] = tuned_fusion.fold_of_query(data.take(scored), 3, seed=5)
+    fold[scored] = fold_of_query(data.take(scored), 3, seed=5)
     report, plain = np.empty((2, len(scored)))
     for number in range(3):
         others = values[:, (fold != number) & scored]
@@ -83,12 +84,12 @@ def test_labels_of_a_fold_do_not_change_what_is_chosen_for_it(monkeypatch: pytes
     _, data = rw.trec.join(rw.fuse(runs), qrels)
     everyone = [
         str(one)
-        for one, labels in zip(data.query_ids, np.split(data.labels, data.offsets[1:-1]), strict=True)
+        for one, labels in zip(data.qids(), np.split(data.labels, data.offsets[1:-1]), strict=True)
         if labels.any()
     ]
     qrels = {query: qrels[query] for query in everyone}
     _, data = rw.trec.join(rw.fuse(runs), qrels)
-    fold = tuned_fusion.fold_of_query(data, 4, seed=0)
+    fold = fold_of_query(data, 4, seed=0)
     inside = [str(one) for one in np.asarray(data.query_ids)[fold == 2]]
     chosen: list[list[Any]] = []
     steady = tuned_fusion._steady
@@ -152,7 +153,7 @@ def test_refusals():
 
 def test_grids_are_all_shares():
     for count in range(2, 9):
-        grid = tuned_fusion._grid(count)
+        grid = tuned_fusion.simplex(count)
         assert np.allclose(grid.sum(axis=1), 1.0)
         assert len(np.unique(grid, axis=0)) == len(grid) <= 500
         assert (grid >= 0).all()

@@ -155,7 +155,7 @@ def tune_fusion(
     def of(weights: Array) -> Array:
         return measured.of(np.where(retrieved, weights @ columns, -np.inf), data)[scored]
 
-    grid = _grid(len(found.names))
+    grid = simplex(len(found.names))
     tried = np.empty((len(grid), int(scored.sum())))
     with bars.bar(progress, len(grid)) as update:
         for place, weights in enumerate(grid):
@@ -199,10 +199,10 @@ def _placed(found: Found, column: Array, data: RankingDataset) -> Array:
     return trec.scores_of_run(frame.filter(~pl.col("score").is_nan()), data)
 
 
-def _grid(count: int) -> Array:
+def simplex(count: int) -> Array:
     """Return weights, as many and as fine as there may be: all of some number of equal shares among ``count`` runs.
 
-    >>> _grid(2).shape, _grid(3).shape, _grid(3)[1].round(3).tolist()
+    >>> simplex(2).shape, simplex(3).shape, simplex(3)[1].round(3).tolist()
     ((101, 2), (496, 3), [0.0, 0.033, 0.967])
     """
     shares = next(n for n in range(100, 0, -1) if math.comb(n + count - 1, count - 1) <= _MOST or n == 1)
