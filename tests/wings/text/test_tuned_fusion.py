@@ -81,13 +81,7 @@ def test_reported_are_weights_that_were_chosen_without_the_query():
 
 def test_labels_of_a_fold_do_not_change_what_is_chosen_for_it(monkeypatch: pytest.MonkeyPatch):
     runs, qrels = made(2, 20)
-    _, data = rw.trec.join(rw.fuse(runs), qrels)
-    everyone = [
-        str(one)
-        for one, labels in zip(data.qids(), np.split(data.labels, data.offsets[1:-1]), strict=True)
-        if labels.any()
-    ]
-    qrels = {query: qrels[query] for query in everyone}
+    qrels = {query: row for query, row in qrels.items() if any(row.values())}
     _, data = rw.trec.join(rw.fuse(runs), qrels)
     fold = fold_of_query(data, 4, seed=0)
     inside = [str(one) for one in np.asarray(data.query_ids)[fold == 2]]
@@ -174,6 +168,20 @@ def test_a_learned_fusion_is_a_ranker_of_scaled_scores(tmp_path):
     swapped = {name: runs[name] for name in ("run 1", "run 0")}
     assert again.fuse(swapped).equals(one)
     assert np.isfinite(learn(runs, qrels).fuse(runs)["score"].to_numpy()).all()
+
+
+def test_a_learned_fusion_of_texts(tmp_path):
+    texts = {f"d{number}": "rain " * number + "sun" for number in range(12)}
+    pages = rw.text.Documents(texts, fields=("text",))
+    queries = {f"q{number}": "rain" for number in range(6)}
+    runs = {"bm25": pages.search(queries, 12)}
+    qrels = {query: {"d3": 2, "d4": 1} for query in queries}
+    learned = learn(runs, qrels, rw.LinearRanker(l2=0.01), documents=pages, queries=queries)
+    assert "bm25(text)" in learned.ranker.model_.schema.names
+    fused = learned.fuse(runs, queries)
+    assert rw.evaluate(fused, qrels).mean["ndcg@10"] > rw.evaluate(runs["bm25"], qrels).mean["ndcg@10"]
+    assert rw.text.LearnedFusion.load(learned.save(tmp_path / "learned"), pages).fuse(runs, queries).equals(fused)
+    refuses(lambda: learn(runs, qrels, documents=pages), what="features of texts need queries")
 
 
 def test_the_command_tunes(tmp_path):
