@@ -6,8 +6,8 @@ FOLDER has cranfield/ and cisi/, each documents.jsonl.gz, queries.jsonl.gz and q
 semantic analysis of the same words (150 singular vectors, by SciPy), and mean vectors of words by `wordllama` 0.3.9, if
 that is installed; later versions download them. NDCG@10 of each query is the mean over seeds, each of which cuts the
 queries into five folds anew. "per query" are weights as a linear function of the query (length and idf, the curve of
-each run's scores, what the runs share), "learned, texts" a bag of trees over features of texts and runs; the oracle takes
-the best weights of the grid for each query, by its labels. The gap is that between tuned weights and the oracle.
+each run's scores, what the runs share), "learned, texts" a bag of trees over features of texts and runs; the oracle
+takes the best weights of the grid for each query, by its labels. The gap is that between tuned weights and the oracle.
 
 Divisions cut the queries into halves: one half tunes, the other says what the weights gain there. Covered is the share
 of divisions whose 95% interval of (reported − held-out gain over rrf) has 0; a plain grid reports the gain of its
