@@ -127,10 +127,8 @@ def study(collection: Collection, seeds: int) -> dict[str, np.ndarray]:
     runs, ids = collection.runs, np.array(list(collection.queries))
     found = {name: collection.values(run) for name, run in runs.items()} | {"rrf": collection.values(rw.fuse(runs))}
     settings: Any = {"learning_rate": 0.05, "leaves": 7, "rounds": 300, "patience": 40, "progress": False}
-    texts, ranker = (
-        {"documents": collection.pages, "queries": collection.queries},
-        rw.LightGBMRanker("xendcg", **settings),
-    )
+    texts: Any = {"documents": collection.pages, "queries": collection.queries}
+    ranker = rw.LightGBMRanker("xendcg", **settings)
     learned: dict[str, list[np.ndarray]] = {}
     for seed in range(seeds):
         fold = np.random.default_rng(seed).permutation(ids.size) % FOLDS
