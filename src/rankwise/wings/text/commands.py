@@ -168,6 +168,4 @@ def fuse(
 def add(app: "Typer") -> None:
     """Add the commands of the wing."""
     register_group(app, DATA, "text", "From texts to a ranking.", features, save, search)
-
-    register_group(app, DATA, "text", "From texts to a ranking.", features)
     register(app, EVALUATE, fuse)
