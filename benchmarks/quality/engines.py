@@ -110,13 +110,6 @@ def formulas(makers: dict[str, Any], pages: rw.text.Documents, queries: dict[str
     print(markdown(["", "factor", "median difference", "largest", "same first 10", METRIC, "what differs"], rows))
 
 
-def fused(runs: list[pl.DataFrame]) -> pl.DataFrame:
-    """Reciprocal rank fusion."""
-    rank = pl.col("score").rank("ordinal", descending=True).over("query")
-    parts = pl.concat([run.select("query", "document", score=1 / (60 + rank)) for run in runs])
-    return parts.group_by("query", "document").agg(pl.col("score").sum())
-
-
 def cranfield(makers: dict[str, Any], pages: rw.text.Documents, queries: dict[str, str], qrels: Any) -> None:
     heading(f"Cranfield: {METRIC} of {len(queries)} queries")
     encode, rows = encoder(), []
@@ -131,7 +124,7 @@ def cranfield(makers: dict[str, Any], pages: rw.text.Documents, queries: dict[st
             engine.by = "hybrid"
             hybrid = engine.search(queries, DEPTH, progress=False)
         else:
-            hybrid = fused(list(runs.values()))
+            hybrid = rw.fuse(runs)
         pairs = pl.concat([run.select("query", "document") for run in runs.values()]).unique(maintain_order=True)
         scores = engine.scores(queries, pairs, progress=False)
         runs |= {field: scores.select("query", "document", score=f"score({field})") for field in pages.fields}

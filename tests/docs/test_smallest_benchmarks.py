@@ -62,6 +62,7 @@ RUNS = {
         files={"gamma.md": "<!-- gamma gamma-tight:begin --> <!-- gamma gamma-tight:end -->\n"},
         writes="gamma.md",
     ),
+    "pages.search": Smallest("--picture search.png --rounds 5", needs=("playwright", "starlette")),
     "quality.auto": Smallest(
         "--data few --methods auto default --seeds 1 --folds 1 --seconds 1 2 --threads 1 --clock cpu"
     ),
@@ -76,6 +77,7 @@ RUNS = {
     "quality.engines": Smallest("--documents 300 --queries 3"),
     "quality.fairness": Smallest("{mq2008} --trials 1 --quick --processes 1"),
     "quality.features": Smallest("--rankers trees --queries 30 --sets 1 --processes 1"),
+    "quality.fusion": Smallest("{cisi}/.. --data cisi --seeds 1 --divisions 2 --vectors lsa"),
     "quality.gamma": Smallest("{mq2008} --data mq2008 --splits 2 --inner 1 --gammas tight --processes 1"),
     "quality.gate": Smallest("{mq2007-partial} --draws 5 --nulls 1 --queries 50"),
     "quality.goals": Smallest("--seeds 1 --frontiers"),

@@ -122,6 +122,13 @@ def test_an_engine_is_a_retriever(sqlite, pages):
     data = rw.text.dataset(pages, queries, runs, qrels)
     assert {"score(fts5)", "reciprocal(bm25)"} <= {*(data.feature_names or ())}
     assert data.n_docs == 4
+    assert {*rw.fuse(runs)["document"]} == {*data.document_ids}
+    queries |= {"p": "nan trace", "r": "median"}
+    qrels |= {"p": {"c": 1}, "r": {"b": 1}}
+    data = rw.text.dataset(pages, queries, {"fts5": sqlite.search(queries)}, qrels, unjudged="irrelevant")
+    model = rw.LightGBMRanker("xendcg", rounds=2, leaves=2, min_documents=1, threads=1).fit(data)
+    search = rw.text.Search(pages, model, {"fts5": sqlite})
+    assert {*search.search({"q": "mean sum"})["document"]} == {*sqlite.search(["mean sum"])["document"]}
     assert rw.evaluate(sqlite.search(queries), qrels, ["ndcg@10"])["ndcg@10"][0] > 0
 
 

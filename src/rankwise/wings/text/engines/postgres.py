@@ -59,7 +59,11 @@ class Postgres(Engine):
         by = by or ("hybrid" if encode else "lexical")
         check.choice("by", by, ["hybrid", "lexical", "dense"] if encode else ["lexical"])
         self.table, self.encode, self.by = table, encode, by
-        self._open = lambda: _connected(type(self), server, timeout)  # whose repr shows nothing
+
+        def connect() -> tuple[Any, str]:  # its repr shows nothing
+            return _connected(type(self), server, timeout)
+
+        self._open = connect
         self._db, where = self._open()
         found = self.ask(where, self._rows, "SELECT obj_description(to_regclass(%(name)s))", {"name": quoted(table)})
         described = json.loads(found[0][0]) if (found[0][0] or "").startswith("{") else {}
