@@ -122,7 +122,7 @@ def test_an_engine_is_a_retriever(sqlite, pages):
     data = rw.text.dataset(pages, queries, runs, qrels)
     assert {"score(fts5)", "reciprocal(bm25)"} <= {*(data.feature_names or ())}
     assert data.n_docs == 4
-    assert {*rw.fuse(runs)["document"]} == {*data.document_ids}
+    assert {*rw.fuse(runs)["document"]} == {*np.asarray(data.document_ids).tolist()}
     queries |= {"p": "nan trace", "r": "median"}
     qrels |= {"p": {"c": 1}, "r": {"b": 1}}
     data = rw.text.dataset(pages, queries, {"fts5": sqlite.search(queries)}, qrels, unjudged="irrelevant")
