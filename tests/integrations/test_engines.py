@@ -337,6 +337,12 @@ def test_an_index_that_is_gone(engine, place):
         assert not where[0].exists()
 
 
+def test_the_jar_may_be_named_from_here(opened, queries, monkeypatch):
+    engine = opened("Lucene")
+    monkeypatch.chdir(Path(JAR).parent)
+    assert_same(engines.Lucene(engine.where, Path(JAR).name), engine, queries)
+
+
 def test_an_index_of_another_version(pages, place, postgres):
     where, _ = place("Tantivy", "old")
     engines.Tantivy.index(pages, *where)

