@@ -118,7 +118,7 @@ def search(
 
 def _indexed(
     documents: Path, id_: str | None, fields: list[str], columns: list[str], settings: Keywords, running: Running
-) -> rw.text.Documents:
+) -> "rw.text.Documents":
     names: Keywords = {"id": id_, "fields": fields, "columns": columns}
     return rw.text.Documents(documents, **names, analyzer=rw.text.Analyzer(**settings), progress=running.progress)
 
