@@ -4,3 +4,7 @@ from rankwise.wings.text.documents import Bm25 as Bm25
 from rankwise.wings.text.documents import Documents as Documents
 from rankwise.wings.text.numpy_scipy import Pages as Pages
 from rankwise.wings.text.numpy_scipy import numpy_scipy as numpy_scipy
+from rankwise.wings.text.result import SearchResult as SearchResult
+from rankwise.wings.text.result import Why as Why
+from rankwise.wings.text.search import Retriever as Retriever
+from rankwise.wings.text.search import Search as Search

@@ -63,9 +63,17 @@ class Analyzer:
 
     def raw(self, text: str) -> list[str]:
         """Return the runs of letters in a text, as they stand: :meth:`terms` makes words of each."""
+        return _WORD.findall(self.plain(text))
+
+    def plain(self, text: str) -> str:
+        """Return a text as its words are read: in Unicode's compatible form, without tags if there may be some."""
         if self.html and ("<" in text or "&" in text):
             text = _plain(text)
-        return _WORD.findall(text if text.isascii() else unicodedata.normalize("NFKC", text))
+        return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+    def runs(self, text: str) -> Iterator[tuple[int, str]]:
+        """Iterate over the runs of letters in a text that :meth:`plain` returned, with their places."""
+        return ((match.start(), match.group()) for match in _WORD.finditer(text))
 
     def terms(self, word: str) -> tuple[str, ...]:
         """Return the words that a run of letters stands for; none for a stop word."""

@@ -39,6 +39,15 @@ OF_QUERY = ("query_words", "query_idf", "query_idf_max")
 OF_RUN = ("score", "reciprocal", "scaled")
 RANK_CONSTANT = 60
 _MU = 2000.0
+_WORDS = {
+    "bm25": "BM25 of the {}", "lm": "likelihood of the query by the {}", "tfidf": "tf-idf cosine of the {}",
+    "found": "share of the query's words in the {}", "found_idf": "the same, rare words counting more, in the {}",
+    "window": "length of the passage with all words found in the {}", "phrase": "the query word by word in the {}",
+    "first": "words before the first one found in the {}", "length": "words in the {}",
+    "query_words": "words of the query", "query_idf": "rarity of the query's words",
+    "query_idf_max": "rarity of the query's rarest word", "score": "score by {}", "reciprocal": "rank by {}",
+    "scaled": "score by {} from 0 to 1",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +60,13 @@ class Candidates:
     """(n_pairs,) places of the documents."""
     runs: Mapping[str, Array]
     """Run -> (n_pairs, 3) of :data:`OF_RUN`; the score is NaN where it lacks the query."""
+
+    def ranks(self, run: str) -> NDArray[np.int64]:
+        """Return the ranks in a run, from 1; 0 for documents that it lacks."""
+        reciprocal = self.runs[run][:, 1]
+        found = np.divide(1.0, reciprocal, out=np.full(reciprocal.size, float(RANK_CONSTANT)), where=reciprocal > 0)
+        ranks: NDArray[np.int64] = np.rint(found - RANK_CONSTANT).astype(np.int64)
+        return ranks
 
 
 def all_names(documents: Documents, runs: Sequence[str]) -> tuple[str, ...]:
@@ -70,6 +86,15 @@ def checked_names(features: Sequence[str] | None, documents: Documents, runs: Se
     if not chosen:
         raise check.error("there must be at least one feature", hint="leave features= out for all")
     return chosen
+
+
+def table(
+    documents: Documents, queries: Mapping[str, str], runs: "Mapping[str, pl.DataFrame]", depth: int,
+    names: Sequence[str],
+) -> tuple[Candidates, NDArray[np.float32]]:  # fmt: skip
+    """Return the candidates of queries, texts by id, and their features: of data sets and of searches alike."""
+    chosen = candidates(list(queries), runs, documents, depth)
+    return chosen, matrix(documents, documents.numbers_of(list(queries.values())), chosen, names)
 
 
 def matrix(documents: Documents, words: Words, candidates: Candidates, names: Sequence[str]) -> NDArray[np.float32]:
@@ -143,3 +168,27 @@ def candidates(
     counts = np.bincount(pairs["number"].to_numpy(), minlength=len(queries))
     offsets = np.concatenate([[0], np.cumsum(counts)])
     return Candidates(tuple(queries), offsets, pairs["place"].to_numpy(), positions)
+
+
+def in_words(documents: Documents, runs: Sequence[str]) -> dict[str, str]:
+    """Return what each feature is in plain words, by its name."""
+    columns = {name: name for name in documents.columns}
+    of = dict.fromkeys(kernels.PER_FIELD, documents.fields) | dict.fromkeys(OF_RUN, runs)
+    named = {f"{name}({one})": _WORDS[name].format(one) for name, group in of.items() for one in group}
+    return {**columns, **{name: _WORDS[name] for name in OF_QUERY}, **named}
+
+
+def value(name: str, text: str | None) -> str:
+    """Write the value of a feature for people, ranks instead of their reciprocals.
+
+    >>> value("reciprocal(bm25)", "0.01612903"), value("phrase(title)", "1"), value("bm25(title)", "7.123456")
+    ('2', 'yes', '7.12')
+    """
+    if text is None:
+        return "none"
+    number = float(text)
+    if name.startswith("reciprocal("):
+        return f"{1.0 / number - RANK_CONSTANT:.0f}" if number else "not found"
+    if name.startswith("phrase("):
+        return "yes" if number else "no"
+    return f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
