@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -38,6 +37,9 @@ _MODULES = {
 FIELDS = ("name", "module", "summary", "parameters", "returns", "notes", "text")
 _HEADING = re.compile(r"(?m)^(\w[\w ]*)\n-{3,}[ ]*\n")
 _ROLE = re.compile(r":\w+:`~?([^`<]*?)(?:\s*<[^`]*>)?`")
+_DRAWN = re.compile(r"(?m)^.*# may vary$")
+_SET = re.compile(r"(?<=\{)'\w+'(?:, '\w+')+(?=\})")
+"""With :data:`_DRAWN` what SciPy writes otherwise in each process."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 DEPTH = 50
 """Candidates of a query from each of the two retrievers."""
@@ -131,14 +133,16 @@ def _kept(path: Path) -> _Kept | None:
 def _collected(progress: bool | None) -> _Kept:
     found: dict[str, str] = {}
     names: dict[str, str] = {}
-    modules = [(package, name) for package, inner in _MODULES.items() for name in inner]
+    modules = [f"{package}.{inner}".rstrip(".") for package, inside in _MODULES.items() for inner in inside]
+    for module in modules:
+        importlib.import_module(module)  # all of them first: scipy.special adds to the docstring of numpy.sinc
     with bars.bar(progress, len(modules), "documentation") as update:
-        for number, (package, inner) in enumerate(modules):
-            for name, doc in _public(f"{package}.{inner}" if inner else package):
+        for number, module in enumerate(modules):
+            for name, doc in _public(module):
                 names[name] = doc
                 found[doc] = min(found.get(doc, name), name, key=_rank)
             if update:
-                update(number + 1, f"{package}.{inner}")
+                update(number + 1, module)
     pages = {name: _sections(doc) for doc, name in found.items()}
     known = {alias: found[doc] for alias, doc in names.items()}
     rows = [_page(name, sections) for name, sections in sorted(pages.items())]
@@ -156,11 +160,11 @@ def _public(module: str) -> Iterator[tuple[str, str]]:
     for name in getattr(room, "__all__", None) or [one for one in dir(room) if not one.startswith("_")]:
         value = getattr(room, name, None)
         if (inspect.isclass(value) or callable(value)) and (doc := (inspect.getdoc(value) or "").strip()):
-            yield f"{module}.{name}", doc
+            yield f"{module}.{name}", _SET.sub(lambda one: ", ".join(sorted(one[0].split(", "))), _DRAWN.sub("", doc))
 
 
 def _rank(name: str) -> tuple[int, int, str]:
-    """Of several names of one docstring, as of numpy.sin and numpy.ma.sin, the one with fewest dots, then the shortest, is its page."""
+    """Of names of one docstring, as numpy.sin and numpy.ma.sin, that with fewest dots, then the shortest, is taken."""
     return name.count("."), len(name), name
 
 

@@ -1,19 +1,19 @@
 """The demonstration: BM25 and learned rankers search the documentation of the installed NumPy and SciPy."""
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 import rankwise as rw
 from rankwise import RankingDataset, __version__, check
-from rankwise.base import tables
 from rankwise.base.arrays import Json
 from rankwise.base.files import check_writable_folder, replacing
-from rankwise.statistics import BLUE, GREY, VERMILLION, Result, alpha, draw_means, figure, gain, listed, means_size
+from rankwise.base.tables import Table
+from rankwise.statistics import Result, alpha, gain
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,40 +23,35 @@ if TYPE_CHECKING:
 METRICS, HEADLINE = ("ndcg@10", "ap", "rr"), "ndcg@10"
 BASELINES = {"BM25 of the summary": "bm25(summary)", "BM25 of all fields": "score(bm25)"}
 # One thread: so small a set gains little from more, and the numbers repeat everywhere.
-TREES = "lightgbm({}, rounds=200, patience=20, learning_rate=0.15, leaves=15, threads=1)"
-RANKERS = {name: TREES.format(name) for name in ("softmax_ce", "xendcg", "plrank", "lambdarank")}
-RANKERS[BAG := "bag of lambdarank"] = f"bagged({RANKERS['lambdarank']}, folds=5)"
+TREES = "lightgbm({}, rounds=200, learning_rate=0.1, patience=20, threads=1, progress=False)"
+RANKERS = {name: TREES.format(name) for name in ("xendcg", "approx_ndcg", "softmax_ce", "lambdarank")}
+RANKERS[BAG := "bag of lambdarank"] = f"bagged({RANKERS['lambdarank']}, folds=3)"
 SEED = 7
 """Of the split: numpy.median is one of its test queries."""
 EXPLAINED = ("numpy.median", "numpy.mean", "numpy.sort", "numpy.linalg.norm", "scipy.stats.ttest_ind")
 STEPS = 5 + len(RANKERS)
 MARK = ".rankwise-demo"
-FILES = {
-    "report.html": "for a browser: what was found, tests, figures, and every query in an explorer",
-    "search": "the search with its ranker, for rankwise serve",
-    "models": "the rankers",
-    **{f"{part}.parquet": f"the {part} data" for part in ("train", "valid", "test")},
-    "means.png": "how good each ranker is",
-    "results.json": "every number, for programs",
-}
-_OF = {"names": "how alike the names are spelt", "bm25": "BM25 of all fields", "query": "words of the query"}
-"""What a feature tells of; by default the field in its brackets."""
+_OF = {"names": "letters of the name", "bm25": "all fields", "": "the query alone"}
+"""What a feature is about, where that is not the field in its brackets."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Demonstration(Result):
-    """Rankers compared on the documentation, and one pair of pages explained."""
+    """Rankers compared on the documentation, and why one ranks a page above another."""
 
-    pages: str
+    data: str
+    """The data in words."""
     parts: Mapping[str, RankingDataset]
     """train, valid and test."""
-    found: float
-    """The share of links that are among the candidates."""
     comparison: "Comparison"
-    explanation: str
+    query: str
+    pair: str
+    """Two pages in words: a linked one, and the one that BM25 prefers."""
+    why: Any
+    """A :class:`Breakdown`: what the fields add to the bag's score of the first."""
     folder: Path
 
-    def table(self) -> tables.Table:
+    def table(self) -> Table:
         """Return the comparison's table."""
         return self.comparison.table()
 
@@ -66,38 +61,29 @@ class Demonstration(Result):
 
     @property
     def sentence(self) -> str:
-        """What the tests say of learned rankers beside BM25."""
+        """In how many pairs a learned ranker is ahead of BM25 by more than chance."""
         gains = [gain(self.comparison, HEADLINE, one, other) for one in RANKERS for other in BASELINES]
         ahead = sum(one.p < alpha(self.comparison.level) and one.low > 0.0 for one in gains)
         if ahead == len(gains):
-            return "Every learned ranker is ahead of every BM25"
-        return f"Of {len(gains)} pairs of a learned ranker and a BM25, the learned one is ahead in {ahead}"
-
-    def introduction(self) -> str:
-        """Describe the data."""
-        train, valid, test = (part.n_queries for part in self.parts.values())
-        return (
-            f"{self.pages}. A query is the name and the first sentence of a page; relevant is what its authors listed "
-            f'under "See Also", of which {self.found:.0%} are among the candidates. {train} queries to train on, {valid} '
-            f"to know when to stop, {test} to compare."
-        )
+            return "Every learned ranker is ahead of every BM25, by more than chance."
+        return f"In {ahead} of {len(gains)} pairs the learned ranker is ahead of the BM25 by more than chance."
 
     def to_dict(self) -> Json:
-        """Return everything as plain data that JSON can hold."""
+        """Return everything as plain data."""
         return {
-            "made_by": "rankwise demo", "version": __version__, "pages": self.pages, "links_found": self.found,
-            "queries": {name: part.n_queries for name, part in self.parts.items()}, "sentence": self.sentence,
-            "comparison": self.comparison.to_dict(), "explanation": self.explanation, "rankers": RANKERS,
-            "folder": str(self.folder), "files": FILES,
+            "made_by": "rankwise demo", "version": __version__, "data": self.data, "sentence": self.sentence,
+            "queries": {name: part.n_queries for name, part in self.parts.items()}, "rankers": RANKERS,
+            "comparison": self.comparison.to_dict(), "folder": str(self.folder),
+            "pair": self.pair, "why": self.why.to_dict(),
         }  # fmt: skip
 
     def next_commands(self) -> list[str]:
         """Return commands to continue with."""
-        folder, query = self.folder, self.explanation.split()[1].rstrip(",")
+        bag, test = self.folder / "models" / _key(BAG), self.folder / "test.parquet"
         return [
-            f"rankwise serve {folder / 'search'}",
-            f"rankwise explain {folder / 'models' / _key(BAG)} {folder / 'test.parquet'} --id {query}",
-            f"rankwise auto {folder / 'train.parquet'} --minutes 3 --output {folder / 'models' / 'auto'}",
+            f"rankwise serve {self.folder / 'search'}",
+            f"rankwise explain {bag} {test} --id {self.query}",
+            f"rankwise auto {self.folder / 'train.parquet'} --minutes 3 --output {self.folder / 'models/auto'}",
         ]
 
 
@@ -110,45 +96,77 @@ def demonstrate(
     ``force``; even then only files of the demonstration's own names are replaced.
     """
     folder = _prepare(Path(folder), force)
-    progress("Reading the documentation")
+    progress("Reading the documentation of NumPy and SciPy")
     docs = rw.text.numpy_scipy(progress=False)
     pages, names = docs.index(), docs.names()
-    progress("Searching it")
-    data = docs.dataset(pages, names)
-    parts = dict(zip(("train", "valid", "test"), rw.split(data, (0.6, 0.2, 0.2), seed=SEED), strict=True))
-    train, valid, test = parts.values()
+    progress("Finding candidates")
+    data = rw.text.dataset(pages, docs.queries, docs.runs(pages), docs.qrels, unjudged="irrelevant")
+    found = data.labels.sum() / sum(map(len, docs.qrels.values()))
+    train, valid, test = rw.split(data, (0.6, 0.2, 0.2), seed=SEED)
+    places = {name: number for number, name in enumerate(data.feature_names or ())}
+    scores = {name: test.features[:, places[feature]] for name, feature in BASELINES.items()}
     rankers = {}
     for name, expression in RANKERS.items():
         progress(f"Training {name}")
-        rankers[name] = rw.ranker(expression).set_params(progress=False).fit(train, valid)
-    progress("Comparing")
-    scores = {name: test.features[:, test.feature_names.index(one)] for name, one in BASELINES.items()}
-    scores |= {name: one.predict(test) for name, one in rankers.items()}
-    result = Demonstration(
-        pages=repr(docs),
-        parts=parts,
-        found=float(data.labels.sum()) / sum(map(len, docs.qrels.values())),
-        comparison=rw.compare(scores, test, METRICS),
-        explanation=explained(rankers[BAG], test),
-        folder=folder,
+        rankers[name] = rw.ranker(expression).fit(train, valid)
+        scores[name] = rankers[name].predict(test)
+    progress("Comparing and explaining")
+    comparison = rw.compare(scores, test, METRICS)
+    query, pair, why = explained(rankers[BAG], test, scores)
+    words = (
+        f"{docs!r}. A query is the name and the first sentence of a page; relevant are the pages that its authors "
+        f'listed under "See Also", {found:.0%} of which are candidates. The rankers saw {train.n_queries} queries in '
+        f"training and {valid.n_queries} to know when to stop, and are compared on {test.n_queries} others."
     )
+    parts, told = {"train": train, "valid": valid, "test": test}, {"query": query, "pair": pair, "why": why}
+    result = Demonstration(data=words, parts=parts, comparison=comparison, folder=folder, **told)
     progress("Writing")
     for name, part in parts.items():
         rw.write_data(part, folder / f"{name}.parquet", force=True)
     for name, one in rankers.items():
         one.save(folder / "models" / _key(name), force=True)
     rw.text.Search(pages, rankers[BAG], {"bm25": pages, "names": names}, depth=50).save(folder / "search", force=True)
-    _write(folder / "results.json", json.dumps(result.to_dict(), indent=2) + "\n")
-    with figure(folder / "means.png", *means_size(result.comparison), force=True) as drawing:
-        colours = {name: GREY if name in BASELINES else VERMILLION if name == BAG else BLUE for name in scores}
-        draw_means(drawing, result.comparison, colours)
+    result.save(folder / "results.json", force=True)
+    comparison.plot_means(folder / "means.png", force=True)
     progress("Writing the report")
-    about = {"Data": result.introduction(), "Why": result.explanation}
-    result.comparison.to_report(folder / "report.html", about=about, force=True)
+    comparison.to_report(folder / "report.html", about={"Data": words, "Example": pair}, force=True)
     return result
 
 
-def explained(ranker: rw.Ranker, test: RankingDataset) -> str:
-    """Say in plain words why the ranker puts a linked page above one that BM25 prefers."""
-    ids = test.query_ids.tolist()
-    ...
+def explained(ranker: Any, test: RankingDataset, scores: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """Choose a query and two of its pages; return it, the pages in words, and what the fields add."""
+    asked = test.query_ids.tolist()
+    query = next((one for one in EXPLAINED if one in asked), asked[0])
+    one = test.take([place := asked.index(query)])
+    span = slice(*test.offsets[place : place + 2])
+    ours, bm25 = (rankdata(-scores[name][span]) for name in (BAG, "BM25 of all fields"))
+    linked = int(np.where(one.labels > 0, ours, np.inf).argmin())
+    other = int(np.where((one.labels > 0) | (ours < ours[linked]), np.inf, bm25).argmin())
+    above, below = (one.document_ids[place] for place in (linked, other))
+    step, sums = rw.explain(ranker, one).versus(above, below), dict[str, float]()
+    for name, added in zip(step.features, step.contributions.tolist(), strict=True):
+        of = name.partition("(")[2].rstrip(")")
+        sums[_OF.get(of, of)] = sums.get(_OF.get(of, of), 0.0) + added
+    words = (
+        f"For {query}, whose authors listed {above} and not {below}, BM25 has {above} at rank {bm25[linked]:.0f} and "
+        f"{below} at {bm25[other]:.0f}, the bag at {ours[linked]:.0f} and {ours[other]:.0f}."
+    )
+    return query, words, replace(step, features=tuple(sums), values={}, contributions=np.array([*sums.values()]))
+
+
+def _key(ranker: str) -> str:
+    return ranker.replace(" ", "_")
+
+
+def _prepare(folder: Path, force: bool) -> Path:
+    """Make the folder, or make sure that it is ours to write into."""
+    ours = not folder.exists() or (folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir())))
+    if not ours and not (force and folder.is_dir()):
+        hint = "choose another folder with --output, or add files to this one with --force"
+        raise FileExistsError(check.Message(f"{folder} exists already and was not made by rankwise demo", hint=hint))
+    check_writable_folder(folder)
+    (folder / "models").mkdir(parents=True, exist_ok=True)
+    check_writable_folder(folder / "models")
+    with replacing(folder / MARK, force=True) as new:
+        new.write_text("rankwise demo made this folder. Running it again replaces the files that it wrote.\n")
+    return folder
