@@ -199,12 +199,16 @@ def test_reasons_and_the_rest_add_up_to_the_difference(search):
     added = sum(one.adds for one in why.reasons) + why.rest
     assert added == pytest.approx(found.scores[0] - found.scores[-1])
     parts = search.model.explain(found.matrix)
-    for one in why.reasons:
-        column = search.features.index(one.feature)
-        assert one.adds == pytest.approx(parts[0, column] - parts[-1, column])
-    assert str(why).startswith(f"{first} is at rank 1 and {last} at {found.places.size}: its score is ")
     words = features.in_words(search.pages, list(search.runs))
-    assert json.loads(json.dumps(why.to_dict()))["reasons"][0]["words"] == words[why.reasons[0].feature]
+    assert len(why.reasons) >= 2
+    for one in why.reasons:  # all features of a field together, and the one that says so most
+        columns = [place for place, name in enumerate(search.features) if words[name][0] == one.of]
+        assert one.adds == pytest.approx((parts[0, columns] - parts[-1, columns]).sum())
+        assert search.features.index(one.feature) in columns
+        assert one.words == words[one.feature][1]
+        assert one.above != one.below
+    assert str(why).startswith(f"{first} is at rank 1 and {last} at {found.places.size}: its score is ")
+    assert json.loads(json.dumps(why.to_dict()))["reasons"][0]["of"] == why.reasons[0].of
 
 
 def test_every_feature_has_words(search):

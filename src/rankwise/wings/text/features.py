@@ -40,13 +40,10 @@ OF_RUN = ("score", "reciprocal", "scaled")
 RANK_CONSTANT = 60
 _MU = 2000.0
 _WORDS = {
-    "bm25": "BM25 of the {}", "lm": "likelihood of the query by the {}", "tfidf": "tf-idf cosine of the {}",
-    "found": "share of the query's words in the {}", "found_idf": "the same, rare words counting more, in the {}",
-    "window": "length of the passage with all words found in the {}", "phrase": "the query word by word in the {}",
-    "first": "words before the first one found in the {}", "length": "words in the {}",
-    "query_words": "words of the query", "query_idf": "rarity of the query's words",
-    "query_idf_max": "rarity of the query's rarest word", "score": "score by {}", "reciprocal": "rank by {}",
-    "scaled": "score by {} from 0 to 1",
+    "bm25": "BM25", "lm": "likelihood of the query", "tfidf": "tf-idf cosine", "found": "share of the query found",
+    "found_idf": "share of the query found, rare words counting more", "window": "words of the passage with all found",
+    "phrase": "the query word by word", "first": "words before the first one found", "length": "words",
+    "score": "score", "reciprocal": "rank", "scaled": "score from 0 to 1",
 }  # fmt: skip
 
 
@@ -170,12 +167,11 @@ def candidates(
     return Candidates(tuple(queries), offsets, pairs["place"].to_numpy(), positions)
 
 
-def in_words(documents: Documents, runs: Sequence[str]) -> dict[str, str]:
-    """Return what each feature is in plain words, by its name."""
-    columns = {name: name for name in documents.columns}
-    of = dict.fromkeys(kernels.PER_FIELD, documents.fields) | dict.fromkeys(OF_RUN, runs)
-    named = {f"{name}({one})": _WORDS[name].format(one) for name, group in of.items() for one in group}
-    return {**columns, **{name: _WORDS[name] for name in OF_QUERY}, **named}
+def in_words(documents: Documents, runs: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return what each feature is of, a field, a run, a column or the query, and what it is in plain words."""
+    of = dict.fromkeys(kernels.PER_FIELD, documents.fields) | dict.fromkeys(OF_RUN, tuple(runs))
+    named = {f"{name}({one})": (one, _WORDS[name]) for name, group in of.items() for one in group}
+    return {name: (name, "") for name in documents.columns} | dict.fromkeys(OF_QUERY, ("query", "")) | named
 
 
 def value(name: str, text: str | None) -> str:

@@ -23,11 +23,14 @@ def shown(pages: Documents, texts: Mapping[str, str], words: AbstractSet[str]) -
     words = words - ENGLISH or words
     field, *others = pages.fields
     title = pages.analyzer.plain(texts.get(field, "")) if others else ""
+    first = True
     best: tuple[tuple[int, bool], list[str]] = ((-1, False), [])
     for one in others or [field]:
         if texts.get(one):
             found, pieces = _passage(pages.analyzer, texts[one], words)
-            best = max(best, ((found, len(texts[one]) >= _SHORT), pieces), key=lambda pair: pair[0])
+            long = len(texts[one]) >= _SHORT
+            first, found = first and not long, found + (first and long)  # a summary comes before the rest
+            best = max(best, ((found, long), pieces), key=lambda pair: pair[0])
     return _pieces(title, _marks(pages.analyzer, title, words)) if title else [], best[1]
 
 
@@ -35,7 +38,7 @@ def _passage(analyzer: Analyzer, text: str, words: AbstractSet[str]) -> tuple[in
     """Return how many distinct words of the query a passage has, and its pieces."""
     text = " ".join(analyzer.plain(text[:_READ]).split())
     marks = list(_marks(analyzer, text, words))
-    most, best, begin = 0, 0, 0
+    most, best, stop, begin = 0, 0, 0, 0
     inside: dict[str, int] = {}
     for number, (_, end, word) in enumerate(marks):  # the first of the windows with most distinct words
         inside[word] = inside.get(word, 0) + 1
@@ -43,8 +46,8 @@ def _passage(analyzer: Analyzer, text: str, words: AbstractSet[str]) -> tuple[in
             inside[marks[begin][2]] -= 1
             begin += 1
         if (distinct := sum(count > 0 for count in inside.values())) > most:
-            most, best = distinct, marks[begin][0]
-    first = 0 if best <= _BEFORE else text.find(" ", best - _BEFORE, best) + 1 or best
+            most, best, stop = distinct, marks[begin][0], end
+    first = 0 if stop <= _LETTERS else text.find(" ", best - _BEFORE, best) + 1 or best
     last = len(text) if len(text) <= first + _LETTERS else text.rfind(" ", first + _LETTERS // 2, first + _LETTERS)
     last = first + _LETTERS if last < 0 else last
     spans = [(start - first, end - first, word) for start, end, word in marks if start >= first and end <= last]

@@ -1,6 +1,7 @@
 """What a search found, and why one document is above another in plain words."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,31 +21,34 @@ if TYPE_CHECKING:
     from rankwise.results import Breakdown, Explanation
     from rankwise.wings.text.search import Search
 
-_REASONS = 3
-"""Features that are said for a document, and against it, at most."""
 _SMALL = 0.05
 """The share of the largest reason below which another one is not said."""
+_SHOWN = 48
+"""Letters of a text in a table."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """What a feature adds to the score of one document more than to that of another."""
+    """What the features of a field, a run or a column add to the score of one document more than to that of another."""
 
+    of: str
+    adds: float
     feature: str
+    """The one that adds most, of those with different values."""
     words: str
+    """What it is."""
     above: str
     """Its value for the document above."""
     below: str
-    adds: float
 
     def __str__(self) -> str:
-        values = f"{self.above} for both" if self.above == self.below else f"{self.above}, not {self.below}"
-        return f"{tables.number(self.adds, 3, signed=True)}  {self.words}: {values}"
+        values = f"{self.words} {self.above}, not {self.below}".lstrip()
+        return f"{tables.number(self.adds, 3, signed=True)}  {self.of}: {values}"
 
 
 @dataclass(frozen=True, repr=False)
 class Why:
-    """Why one document is above another: the features that add most, for it and against it."""
+    """Why one document is above another: what adds most to the difference of the scores, for it and against it."""
 
     sentence: str
     """How the two are ranked and scored."""
@@ -52,13 +56,13 @@ class Why:
     below: str
     reasons: tuple[Reason, ...]
     rest: float
-    """What all other features add."""
+    """What all else adds; features of the query too, which trees read beside others."""
     breakdown: "Breakdown"
     """The contributions of all features, which add up to the difference of the scores."""
 
     def __repr__(self) -> str:
         """Return the sentence and the reasons."""
-        rest = f"{tables.number(self.rest, 3, signed=True)}  all other features"
+        rest = f"{tables.number(self.rest, 3, signed=True)}  all else"
         return "\n".join([self.sentence, *map(str, self.reasons), rest])
 
     def to_dict(self) -> Json:
@@ -99,9 +103,14 @@ class SearchResult(Result):
         """Return a table of the documents with their scores, and their ranks in the runs: ▲ where they rose."""
         ranks = [[_moved(rank, int(before)) for rank, before in enumerate(one, 1)] for one in self.run_ranks.values()]
         scores = map(tables.number, self.scores.tolist())
-        rows = [*zip(map(str, range(1, len(self) + 1)), self.documents.tolist(), scores, *ranks, strict=False)]
-        header = ("rank", "document", "score", *self.run_ranks)
-        return tables.Table(header=header, rows=tuple(rows), align="rlr" + "r" * len(ranks))
+        texts = (
+            tables.shortened("".join(one["passage"] or one["title"]), _SHOWN) for one in self._told(range(len(self)))
+        )
+        places = map(str, range(1, len(self) + 1))
+        rows = tuple(zip(places, self.documents.tolist(), scores, *ranks, texts, strict=False))
+        notes = () if rows else ("No document has these words.",)
+        header = ("rank", "document", "score", *self.run_ranks, "text")
+        return tables.Table(header=header, rows=rows, align="rlr" + "r" * len(ranks) + "l", notes=notes)
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per document that is shown: rank, document, score, its rank in each run, and its texts."""
@@ -120,15 +129,26 @@ class SearchResult(Result):
 
         Texts are lists of pieces, of which every other one, from the second on, is a word of the query.
         """
-        pages, ids = self.search.pages, self.documents.tolist()
-        first, words = next(iter(self.run_ranks.values())), frozenset(pages.analyzer(self.query))
-        found = []
-        for place in np.flatnonzero((np.arange(len(ids)) < self.k) | ((first > 0) & (first <= self.k))).tolist():
+        ranks = next(iter(self.run_ranks.values()))
+        shown = np.flatnonzero((np.arange(ranks.size) < self.k) | ((ranks > 0) & (ranks <= self.k)))
+        facts = {"query": self.query, "k": self.k, "runs": [*self.run_ranks], "candidates": ranks.size}
+        return facts | {"documents": self._told(shown.tolist())}
+
+    def _told(self, places: Iterable[int]) -> list[Json]:
+        pages, ids, found = self.search.pages, self.documents.tolist(), []
+        words = frozenset(pages.analyzer(self.query))
+        for place in places:
             title, passage = passages.shown(pages, pages.text(ids[place]), words)
             ranks = {name: int(one[place]) or None for name, one in self.run_ranks.items()}
             about = {"document": ids[place], "rank": place + 1, "score": float(self.scores[place])}
             found.append(about | {"ranks": ranks, "title": title, "passage": passage})
-        return {"query": self.query, "k": self.k, "candidates": len(ids), "documents": found}
+        return found
+
+    @property
+    def rivals(self) -> list[str]:
+        """The first document, and the one that the first run has first, or else the second."""
+        of_run = np.flatnonzero(next(iter(self.run_ranks.values())) == 1)
+        return [self.documents[0], self.documents[of_run[0] if of_run.size and of_run[0] else 1]]
 
     @cached_property
     def explanation(self) -> "Explanation":
@@ -142,23 +162,28 @@ class SearchResult(Result):
 
     def explain(self, document: str, other: str) -> Why:
         """Return why one candidate is above another, by what features add to their scores."""
-        ids = self.documents.astype(np.str_)
+        ids, pages = self.documents.astype(np.str_), self.search.pages
         first, second = sorted(check.member("document", one, ids, where="the candidates") for one in (document, other))
         above, below = str(ids[first]), str(ids[second])
         apart = self.explanation.versus(above, below)
-        adds, order = apart.contributions, np.array(apart.order)
-        told = order[np.abs(adds[order]) > _SMALL * np.abs(adds).max()]
-        told = np.concatenate([told[adds[told] > 0][:_REASONS], told[adds[told] < 0][:_REASONS]])
-        words, values = features.in_words(self.search.pages, list(self.run_ranks)), [*apart.values.values()]
-        reasons = []
-        for j in told.tolist():
-            name = apart.features[j]
-            of_both = [features.value(name, column[j]) for column in values]
-            reasons.append(Reason(name, words[name], of_both[0], of_both[1], float(adds[j])))
+        adds, words, groups = apart.contributions, features.in_words(pages, list(self.run_ranks)), defaultdict(list)
+        for j in apart.order:
+            groups[words[apart.features[j]][0]].append(j)
+        told: list[Reason] = []
+        for of, members in groups.items():
+            total = float(adds[members].sum())
+            for j in sorted(members, key=lambda one: -adds[one] * total):
+                name = apart.features[j]
+                one, two = (features.value(name, column[j]) for column in apart.values.values())
+                if one != two:
+                    told.append(Reason(of, total, name, words[name][1], one, two))
+                    break
+        least = _SMALL * max((abs(one.adds) for one in told), default=0.0)
+        reasons = sorted((one for one in told if abs(one.adds) > least), key=lambda one: -one.adds)
         high, low = (tables.number(score) for score in self.scores[[first, second]])
         scored = f"its score is {high}, not {low}" if high != low else f"both score {high}"
         sentence = f"{above} is at rank {first + 1} and {below} at {second + 1}: {scored}."
-        return Why(sentence, above, below, tuple(reasons), float(np.delete(adds, told).sum()), apart)
+        return Why(sentence, above, below, tuple(reasons), float(adds.sum()) - sum(one.adds for one in reasons), apart)
 
 
 def _moved(rank: int, before: int) -> str:

@@ -50,9 +50,9 @@ class Search:
     >>> model = rw.LightGBMRanker("xendcg", rounds=5, leaves=3, min_documents=1, threads=1).fit(data)
     >>> search = Search(pages, model)
     >>> search("the median of array", k=2)
-    rank  document   score  bm25
-       1  median3   0.4661   1
-       2  median2   0.1160   2
+    rank  document   score  bm25  text
+       1  median3   0.4661   1    median median median of an array
+       2  median2   0.1160   2    median median of an array
     """
 
     def __init__(
