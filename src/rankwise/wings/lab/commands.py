@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
@@ -43,10 +42,13 @@ def demo(
         return
     console.say(f"{result.data}\n")
     console.table(result.table())
-    console.say(f"\n{result.sentence}\n\n{result.pair}\n")
-    console.table(replace(result.why.table(), notes=()))
+    console.say(f"\n{result.sentence}\n")
+    console.say(result.why, wrap=False)
     console.say(f"\nReport: {output / 'report.html'}, for a browser: tests, figures, and every query in an explorer.")
-    lines = ["Next:", *(f"  {command}" for command in result.next_commands())]
+    lines = [
+        "Next (rankwise serve needs pip install 'rankwise[serve]'):",
+        *(f"  {command}" for command in result.next_commands()),
+    ]
     lines += ["On texts of your own:", "  rankwise text features DOCUMENTS QUERIES --qrels QRELS --output data.parquet"]
     console.say("\n".join(lines), wrap=False)
 

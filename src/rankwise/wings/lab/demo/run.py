@@ -1,12 +1,11 @@
 """The demonstration: BM25 and learned rankers search the documentation of the installed NumPy and SciPy."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import rankdata
 
 import rankwise as rw
 from rankwise import RankingDataset, __version__, check
@@ -31,8 +30,6 @@ SEED = 7
 EXPLAINED = ("numpy.median", "numpy.mean", "numpy.sort", "numpy.linalg.norm", "scipy.stats.ttest_ind")
 STEPS = 5 + len(RANKERS)
 MARK = ".rankwise-demo"
-_OF = {"names": "letters of the name", "bm25": "all fields", "": "the query alone"}
-"""What a feature is about, where that is not the field in its brackets."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -45,10 +42,8 @@ class Demonstration(Result):
     """train, valid and test."""
     comparison: "Comparison"
     query: str
-    pair: str
-    """Two pages in words: a linked one, and the one that BM25 prefers."""
-    why: Any
-    """A :class:`Breakdown`: what the fields add to the bag's score of the first."""
+    why: str
+    """Why the bag ranks a page that its authors listed above one that BM25 prefers."""
     folder: Path
 
     def table(self) -> Table:
@@ -74,16 +69,16 @@ class Demonstration(Result):
             "made_by": "rankwise demo", "version": __version__, "data": self.data, "sentence": self.sentence,
             "queries": {name: part.n_queries for name, part in self.parts.items()}, "rankers": RANKERS,
             "comparison": self.comparison.to_dict(), "folder": str(self.folder),
-            "pair": self.pair, "why": self.why.to_dict(),
+            "query": self.query, "why": self.why,
         }  # fmt: skip
 
     def next_commands(self) -> list[str]:
         """Return commands to continue with."""
-        bag, test = self.folder / "models" / _key(BAG), self.folder / "test.parquet"
+        search, models = self.folder / "search", self.folder / "models"
         return [
-            f"rankwise serve {self.folder / 'search'}",
-            f"rankwise explain {bag} {test} --id {self.query}",
-            f"rankwise auto {self.folder / 'train.parquet'} --minutes 3 --output {self.folder / 'models/auto'}",
+            f"rankwise text search {search} 'median ignoring nan' --explain",
+            f"rankwise serve {search}",
+            f"rankwise explain {models / _key(BAG)} {self.folder / 'test.parquet'} --id {self.query}",
         ]
 
 
@@ -112,46 +107,39 @@ def demonstrate(
         scores[name] = rankers[name].predict(test)
     progress("Comparing and explaining")
     comparison = rw.compare(scores, test, METRICS)
-    query, pair, why = explained(rankers[BAG], test, scores)
+    search = rw.text.Search(pages, rankers[BAG], {"bm25": pages, "names": names}, depth=50)
+    query = next((one for one in EXPLAINED if one in test.qids()), str(test.qids()[0]))
     words = (
         f"{docs!r}. A query is the name and the first sentence of a page; relevant are the pages that its authors "
         f'listed under "See Also", {found:.0%} of which are candidates. The rankers saw {train.n_queries} queries in '
         f"training and {valid.n_queries} to know when to stop, and are compared on {test.n_queries} others."
     )
-    parts, told = {"train": train, "valid": valid, "test": test}, {"query": query, "pair": pair, "why": why}
-    result = Demonstration(data=words, parts=parts, comparison=comparison, folder=folder, **told)
+    parts, why = {"train": train, "valid": valid, "test": test}, explained(search, docs, query)
+    result = Demonstration(data=words, parts=parts, comparison=comparison, query=query, why=why, folder=folder)
     progress("Writing")
     for name, part in parts.items():
         rw.write_data(part, folder / f"{name}.parquet", force=True)
     for name, one in rankers.items():
         one.save(folder / "models" / _key(name), force=True)
-    rw.text.Search(pages, rankers[BAG], {"bm25": pages, "names": names}, depth=50).save(folder / "search", force=True)
+    search.save(folder / "search", force=True)
     result.save(folder / "results.json", force=True)
     comparison.plot_means(folder / "means.png", force=True)
     progress("Writing the report")
-    comparison.to_report(folder / "report.html", about={"Data": words, "Example": pair}, force=True)
+    comparison.to_report(folder / "report.html", about={"Data": words, "Example": why.partition("\n")[0]}, force=True)
     return result
 
 
-def explained(ranker: Any, test: RankingDataset, scores: Mapping[str, Any]) -> tuple[str, str, Any]:
-    """Choose a query and two of its pages; return it, the pages in words, and what the fields add."""
-    asked = test.query_ids.tolist()
-    query = next((one for one in EXPLAINED if one in asked), asked[0])
-    one = test.take([place := asked.index(query)])
-    span = slice(*test.offsets[place : place + 2])
-    ours, bm25 = (rankdata(-scores[name][span]) for name in (BAG, "BM25 of all fields"))
-    linked = int(np.where(one.labels > 0, ours, np.inf).argmin())
-    other = int(np.where((one.labels > 0) | (ours < ours[linked]), np.inf, bm25).argmin())
-    above, below = (one.document_ids[place] for place in (linked, other))
-    step, sums = rw.explain(ranker, one).versus(above, below), dict[str, float]()
-    for name, added in zip(step.features, step.contributions.tolist(), strict=True):
-        of = name.partition("(")[2].rstrip(")")
-        sums[_OF.get(of, of)] = sums.get(_OF.get(of, of), 0.0) + added
-    words = (
-        f"For {query}, whose authors listed {above} and not {below}, BM25 has {above} at rank {bm25[linked]:.0f} and "
-        f"{below} at {bm25[other]:.0f}, the bag at {ours[linked]:.0f} and {ours[other]:.0f}."
+def explained(search: rw.text.Search, docs: rw.text.Pages, query: str) -> str:
+    """Say why the first page that its authors listed is above one that they did not, of these BM25's first."""
+    found, listed = search(docs.queries[query]), docs.qrels[query]
+    ids, ranks = found.documents.tolist(), np.where(found.run_ranks["bm25"] > 0, found.run_ranks["bm25"], np.inf)
+    first = next(place for place, name in enumerate(ids) if name in listed)
+    below = [place for place in range(first + 1, len(ids)) if ids[place] not in listed]
+    other = min(below, key=lambda place: ranks[place])
+    before = f"BM25 has them at ranks {ranks[first]:g} and {ranks[other]:g}."
+    return f"For {query} its authors listed {ids[first]} and not {ids[other]}; {before}\n" + repr(
+        found.explain(ids[first], ids[other])
     )
-    return query, words, replace(step, features=tuple(sums), values={}, contributions=np.array([*sums.values()]))
 
 
 def _key(ranker: str) -> str:
