@@ -107,6 +107,8 @@ def parts(folder: str, data: str, fold: int) -> tuple[rw.RankingDataset, ...]:
 @functools.cache
 def whole(folder: str, data: str = "mq2007") -> rw.RankingDataset:
     """Return all queries of a data set that has no folds of its own."""
+    if data == "numpy-scipy":
+        return rw.concatenate([part for part in rw.load_dataset(data) if part])
     if data in KINDS | LARGE:
         made = rw.synthetic(**(KINDS | LARGE)[data], seed=7)
         if data != "useless":

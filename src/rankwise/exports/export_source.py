@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rankwise import check
 from rankwise.models.calibrated import CalibratedModel
 from rankwise.models.forests.forest import ForestModel
+from rankwise.models.forests.query_forest import QueryForest
 from rankwise.models.formats.tree_arrays import LEAF, Nodes
 from rankwise.models.linear import LinearModel
 from rankwise.models.model import Model
@@ -33,7 +34,7 @@ class ExportedFile(NamedTuple):
 class ExportSource:
     """A model on its way out: trees, a net or a linear model."""
 
-    model: "ForestModel | NetModel | LinearModel"
+    model: "ForestModel | QueryForest | NetModel | LinearModel"
     names: tuple[str, ...] | None
     """What features are called there."""
     path: Path
@@ -53,9 +54,9 @@ class ExportSource:
             if curve is not None:
                 raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
             learned, curve = learned.model, learned.curve
-        if not (isinstance(learned, ForestModel | LinearModel) or hasattr(learned, "body")):
+        if not (isinstance(learned, ForestModel | QueryForest | LinearModel) or hasattr(learned, "body")):
             raise _not_one(ranker, learned)
-        if learned.needs_lists and not isinstance(learned, LinearModel):  # of which some formats hold all
+        if learned.needs_lists and not isinstance(learned, QueryForest | LinearModel):  # of which some formats hold all
             raise check.error(
                 "exported models score documents one by one, and this net looks at whole lists",
                 got=repr(ranker),
@@ -71,9 +72,20 @@ class ExportSource:
         return self.path.name.partition(".")[0]
 
     @property
+    def forest(self) -> ForestModel | None:
+        """The trees, if it is made of them; where :attr:`within` is true they have twice as many features."""
+        model = self.model.forest if isinstance(self.model, QueryForest) else self.model
+        return model if isinstance(model, ForestModel) else None
+
+    @property
+    def within(self) -> bool:
+        """Whether the trees also see values within the query, as features from ``n_features`` on."""
+        return isinstance(self.model, QueryForest)
+
+    @property
     def library(self) -> str:
         """The library that grew the trees; empty of a net."""
-        return self.model.library if isinstance(self.model, ForestModel) else ""
+        return "" if self.forest is None else self.forest.library
 
     @property
     def n_features(self) -> int:
@@ -83,7 +95,7 @@ class ExportSource:
     @property
     def net(self) -> "NetModel | None":
         """The net, if it is one."""
-        return None if isinstance(self.model, ForestModel | LinearModel) else self.model
+        return None if isinstance(self.model, ForestModel | QueryForest | LinearModel) else self.model
 
     @property
     def linear(self) -> LinearModel | None:
@@ -93,7 +105,7 @@ class ExportSource:
     @property
     def kind(self) -> str:
         """What scores, in a few words."""
-        return f"trees of {self.library}" if isinstance(self.model, ForestModel) else self.model.kind
+        return f"trees of {self.library}" if self.forest is not None else self.model.kind
 
     def plain(self, system: str) -> LinearModel | None:
         """Return the linear model, if it is one of features that are only shifted and scaled; else raise."""
@@ -106,15 +118,24 @@ class ExportSource:
             )
         return linear
 
-    def trees(self, system: str, *, categories: bool = True) -> Nodes:
-        """Return the trees, a constant of the model as one more; an error if there are none, or none for the system."""
-        if not isinstance(self.model, ForestModel):
+    def trees(self, system: str, *, categories: bool = True, within: bool = False) -> Nodes:
+        """Return the trees, a constant of the model as one more; an error if there are none, or none for the system.
+
+        ``within`` says that the system computes values within the query.
+        """
+        if self.within and not within:
+            raise check.error(
+                f"{system} scores documents one by one, and these trees compare them with the others of their query",
+                got="transform='raw+query'",
+                hint="train without `transform`, export to onnx, or serve model.scorer()",
+            )
+        if self.forest is None:
             raise check.error(
                 f"{system} takes trees, and no {'nets' if self.linear is None else 'linear models'}",
                 got=self.model.trained_by,
                 hint=f"export the {'net' if self.linear is None else 'model'} to onnx, or train a ranker of trees",
             )
-        nodes = self.model.nodes()
+        nodes = self.forest.nodes()
         if nodes.categories and not categories:
             column = int(nodes.feature[next(iter(nodes.categories))])
             raise check.error(

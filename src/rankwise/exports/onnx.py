@@ -3,7 +3,8 @@
 The input ``features`` is float32, (documents, features), with NaN for missing values; the output ``scores`` has one
 number per document. Trees are one operator, TreeEnsemble (ai.onnx.ml 5, ONNX Runtime 1.20 and later). It compares
 numbers of the kind that it adds up, so trees of LightGBM and CatBoost see the features as float64, where both are
-exact; those of XGBoost are added up in float32, as XGBoost does.
+exact; those of XGBoost are added up in float32, as XGBoost does. With values within the query, a call has the documents
+of one query.
 """
 
 from typing import Any, NamedTuple
@@ -39,7 +40,7 @@ def write(source: ExportSource) -> ExportedFile:
 
         graph = weighted_sum(source.linear)
     elif source.net is None:
-        graph = _ensemble(source.trees("ONNX"))
+        graph = _ensemble(source.trees("ONNX", within=True), within=source.within)
     else:
         from rankwise.exports.onnx_net import perceptron
 
@@ -93,14 +94,21 @@ def _calibrated(graph: Graph, curve: Curve) -> Graph:
     return Graph(drawing.steps, drawing.constants, TensorProto.DOUBLE)
 
 
-def _ensemble(nodes: Nodes) -> Graph:
+def _ensemble(nodes: Nodes, *, within: bool) -> Graph:
     from onnx import TensorProto, helper, numpy_helper
+
+    from rankwise.exports.onnx_linear import beside
+    from rankwise.exports.onnx_net import Drawing
 
     number = np.float32 if nodes.single else np.float64
     kind = TensorProto.FLOAT if nodes.single else TensorProto.DOUBLE
     attributes = _attributes(_rooted(nodes), number)
+    drawing = Drawing()
+    if within:
+        beside(drawing)
     steps = [
-        helper.make_node("Cast", ["features"], ["numbers"], to=kind),
+        *drawing.steps,
+        helper.make_node("Cast", [drawing.last], ["numbers"], to=kind),
         helper.make_node(
             "TreeEnsemble",
             ["numbers"],
@@ -116,7 +124,7 @@ def _ensemble(nodes: Nodes) -> Graph:
         ),
         helper.make_node("Reshape", ["sums", "flat"], ["scores"]),
     ]
-    return Graph(steps, [numpy_helper.from_array(np.array([-1]), "flat")], kind)
+    return Graph(steps, [*drawing.constants, numpy_helper.from_array(np.array([-1]), "flat")], kind)
 
 
 _TENSORS = ("nodes_splits", "nodes_modes", "leaf_weights", "membership_values")

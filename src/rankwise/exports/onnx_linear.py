@@ -31,6 +31,13 @@ def weighted_sum(model: LinearModel) -> Graph:
     return Graph(drawing.steps, drawing.constants, TensorProto.DOUBLE)
 
 
+def beside(drawing: Drawing) -> str:
+    """Append to the features of float32 their values within the query, rounded to float32 as trees see them."""
+    values = drawing.of("Cast", "features", to=TensorProto.DOUBLE)
+    _within(drawing, drawing.of("IsNaN", "features"), values)
+    return drawing.of("Concat", "features", drawing.step("Cast", to=TensorProto.FLOAT), axis=1)
+
+
 def _within(drawing: Drawing, missing: str, values: str) -> str:
     """Standardise columns, from their lowest value on, so that those that are all the same are exactly 0."""
     documents, nothing = drawing.constant(np.array([0])), drawing.constant(np.array(0.0))

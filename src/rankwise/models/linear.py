@@ -65,6 +65,12 @@ class LinearTransform:
         moments.add(missing.astype(np.float64))
         return cls(kind, center, scale, moments.mean, knots, heights), bool(moments.varied.any())
 
+    @classmethod
+    def raw(cls, count: int) -> Self:
+        """Return features as they are, NaN where missing, with values within the query: nothing is learned for it."""
+        lines = np.zeros((0, KNOTS), np.float32)
+        return cls("raw+query", np.zeros(count), np.ones(count), np.full(count, np.nan), lines, lines)
+
     @property
     def query(self) -> bool:
         """Whether values within the query follow those of the feature itself."""

@@ -71,8 +71,10 @@ class SumModel(Model):
 
 def added_up(models: Sequence[Model], factors: Sequence[float] | None = None) -> Model:
     """Return one forest where models are trees of one library, as far as it can hold them, else their sum."""
+    from rankwise.models.forests.query_forest import summed_within
+
     shares = [1.0 / len(models)] * len(models) if factors is None else factors
-    return summed(models, shares) or SumModel(models, factors)
+    return summed(models, shares) or summed_within(models, shares) or SumModel(models, factors)
 
 
 def packed(members: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:

@@ -184,6 +184,11 @@ def lightgbm_native():
     return rw.LightGBMRanker("native:rank_xendcg", **TREES).fit(numbers(TRAIN), numbers(VALID))
 
 
+@kind("named")
+def lightgbm_query():
+    return rw.LightGBMRanker("xendcg", transform="raw+query", **TREES, **GROUPS).fit(named(TRAIN))
+
+
 @kind("numbers")
 def lightgbm_linear():
     return rw.LightGBMRanker("xendcg", linear_tree=True, **TREES).fit(numbers(TRAIN))

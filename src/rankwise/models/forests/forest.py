@@ -13,6 +13,9 @@ from rankwise.models.formats.tree_arrays import CannotSplitError, ModelFile, Nod
 from rankwise.models.model import Contributions, Model, Score
 from rankwise.models.schema import Schema
 
+TRANSFORMS = ("raw+query",)
+"""What rankers of trees do to features, if anything; then the model is a ``QueryForest``."""
+
 
 class ForestModel(Model):
     """Boosted trees of LightGBM, XGBoost or CatBoost: ``booster`` is the library's own object, with ``n_trees``."""

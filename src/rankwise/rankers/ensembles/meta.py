@@ -82,8 +82,10 @@ class EnsembleRanker(MetaRanker):
 
     def _become_sum(self, model: Model, like: Any, settings: Keywords) -> None:
         """Score by this model; one forest is also a ranker ``like`` an untrained one, with these settings."""
+        from rankwise.models.forests.query_forest import QueryForest
+
         self.model_, self._forest = model, None
-        if isinstance(model, ForestModel):
+        if isinstance(model, ForestModel | QueryForest):
             ranker = like.__sklearn_clone__()
             ranker.model_, ranker.settings_, ranker.trained_queries_ = model, settings, self.trained_queries_
             ranker.history_, ranker.best_round_, ranker.stopped_ = self.history_, self.best_round_, self.stopped_

@@ -14,7 +14,7 @@ from rankwise.base.sparse import same_rows
 from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
-from rankwise.models.forests.forest import ForestModel, numbers
+from rankwise.models.forests.forest import TRANSFORMS, ForestModel, numbers
 from rankwise.models.forests.library_errors import first_line
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective, PreparedSum
@@ -26,6 +26,7 @@ from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Growth, Library, Settings
 
 if TYPE_CHECKING:
+    from rankwise.models.forests.query_forest import QueryForest
     from rankwise.objectives.ragged import Derivatives
     from rankwise.rankers.trees.device_newton import DeviceNewton
 
@@ -59,7 +60,7 @@ class Trees(Learner[int]):
         """Count the trees."""
         return self.before + self.done
 
-    def model(self, best: int, rounds: int) -> ForestModel:
+    def model(self, best: int, rounds: int) -> "ForestModel | QueryForest":
         """Return the first trees."""
         forest = self.library.forest.read(self.content(), Schema.of(self.train)).cut(best)
         if self.settings.keep_constants and not forest.importances("split").any():
@@ -90,6 +91,8 @@ class TreeLearner(Trees):
     documents: Mapping[str, Column]
     """Columns of single documents that the objective is handed, such as ``document_weights``."""
     seed: int
+    within: Schema | None = None
+    """Columns of the data, where those of ``train`` also have the values within the query."""
     block: int | None
     """Rounds after which growing starts anew with a seed of its own, where an interruption must not change what the
     library draws; None where it draws nothing, or cannot be resumed."""
@@ -129,6 +132,19 @@ class TreeLearner(Trees):
         """Return the scores that the library keeps up to date, from ``init_scores`` on."""
         with Interrupts(held=True):
             return from_start(cast("Growth", self._growth).scores(number), self.held_out[number])
+
+    def model(self, best: int, rounds: int) -> "ForestModel | QueryForest":
+        """Return the first trees, with the transform that they were grown with."""
+        forest = super().model(best, rounds)
+        if self.within is None:
+            return forest
+        from rankwise.models.forests.query_forest import QueryForest
+
+        return QueryForest(self.within, cast("ForestModel", forest))
+
+    def description(self, rounds: int) -> Json:
+        """Return the number of trees, the library's version and the transform."""
+        return super().description(rounds) | ({} if self.within is None else {"transform": TRANSFORMS[0]})
 
     def content(self) -> bytes:
         """Return all trees so far; they are written once, whoever asks for them."""

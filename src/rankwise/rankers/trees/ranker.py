@@ -2,15 +2,15 @@
 
 import contextlib
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwise import check
 from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.base.threads import use_threads
 from rankwise.check.docstrings import documented
-from rankwise.check.parameters import AtLeast, Option, Search, Unset, assign
+from rankwise.check.parameters import AtLeast, OneOf, Option, Search, Unset, assign
 from rankwise.data.dataset import RankingDataset
-from rankwise.models.forests.forest import ForestModel
+from rankwise.models.forests.forest import TRANSFORMS, ForestModel
 from rankwise.models.schema import Schema
 from rankwise.objectives.table import native
 from rankwise.rankers import expressions, fit_arguments, migration_hints
@@ -21,6 +21,9 @@ from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees import protocol as trees
 from rankwise.rankers.trees.learner import TreeLearner
+
+if TYPE_CHECKING:
+    from rankwise.models.forests.query_forest import QueryForest
 
 
 @documented
@@ -36,7 +39,7 @@ class TreeRanker(IterativeRanker):
     library: trees.Library
     native: dict[str, Any]
     single = has_importances = True
-    model_: ForestModel
+    model_: "ForestModel | QueryForest"
     """The trees; ``model_.booster`` is the library's own object."""
     partitions_: Any
     """Where the data of a training on a cluster lay; set by ``rw.cluster.dask.fit`` alone."""
@@ -67,6 +70,14 @@ class TreeRanker(IterativeRanker):
             """Number of documents of a leaf at least. XGBoost and CatBoost know no such limit: each ranker says what it
             does instead. By default as ``leaves``.""",
             Option(metavar="N", group="Training"),
+        ] = None,
+        transform: Annotated[
+            str | None,
+            OneOf(TRANSFORMS),
+            Unset("features as they are"),
+            """Transform of features, a part of the model. ``"raw+query"`` adds each feature but categories once more,
+            standardised within the query; such a ranker needs whole lists.""",
+            Option(group="Training"),
         ] = None,
         seed: Annotated[training.Seed, "Both the objective and the library draw by it."] = 0,
         threads: training.Threads = None,
@@ -148,18 +159,24 @@ class TreeRanker(IterativeRanker):
         built = library_settings(self, settings, schema, data.older, stopping=data.valid is not None)
         for part in (data.train, *data.held_out) if schema.categorical else ():
             Schema.of(part).check_codes(part.features, self.library.forest.least_code)
-        columns = settings.columns(data)
+        columns, train, held_out = settings.columns(data), data.train, data.held_out
         if settings.objective is None:
             _check_columns(self, data.train, settings)
+        within = None if self.transform is None else schema
+        if within is not None:
+            from rankwise.models.forests.query_forest import widened
+
+            train, held_out = widened(train), [widened(one) for one in held_out]
         blocks = self.checkpoint is not None and self.library.draws(built)
         return TreeLearner(
             library=self.library,
             settings=replace(built, base_score=settings.start(data)),
-            held_out=data.held_out,
+            held_out=held_out,
             start=None if data.older is None else data.older.model_.content(),
             before=0 if data.older is None else data.older.model_.rounds,
             objective=settings.objective,
-            train=data.train,
+            train=train,
+            within=within,
             documents=columns,
             seed=settings.seed,
             block=settings.checkpoint_every if blocks else None,
@@ -171,9 +188,14 @@ class TreeRanker(IterativeRanker):
         if (settings := TrainingSettings.of(self)).objective is None:
             _check_columns(self, train, settings)
 
-    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> ForestModel:
+    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "ForestModel | QueryForest":
         """Read the trees."""
-        return self.library.forest.from_files(description, files, schema)
+        read = self.library.forest.from_files
+        if "transform" not in description:
+            return read(description, files, schema)
+        from rankwise.models.forests.query_forest import QueryForest
+
+        return QueryForest.from_files(description, files, schema, read)
 
     def _check_native(self, native: Keywords) -> None:
         if not native:  # LightGBM's names are known to LightGBM alone, which takes seconds to import
@@ -221,6 +243,9 @@ def library_settings(
 ) -> trees.Settings:
     """Return checked settings of the library for data of these columns."""
     library, parameters, objective = ranker.library, dict(settings.parameters), settings.objective
+    if older is not None and older.transform != ranker.transform:
+        what, got = "a model is continued with its own transform", f"transform={ranker.transform!r}"
+        raise check.error(what, got=got, hint=f"`set transform={older.transform!r}`")
     if ranker.native:
         check_losses(ranker)  # the objective may be another one by now
     if settings.builtin is not None:
@@ -234,7 +259,7 @@ def library_settings(
     if monotone.NAME in native:
         signs = monotone.by_column(native.pop(monotone.NAME), schema)
         if any(signs):
-            native[monotone.NAME] = signs
+            native[monotone.NAME] = signs * (1 if ranker.transform is None else 2)
             if older is not None:
                 monotone.check_continued(signs, older.monotone_constraints, schema)
     with contextlib.nullcontext() if settings.threads is None else use_threads(settings.threads):

@@ -55,6 +55,9 @@ def check_ranker(ranker: TreeRanker, timeout: float) -> None:
     if ranker.name not in NETWORKS:
         hint = "use LightGBMRanker or XGBoostRanker"
         raise check.error("only LightGBM and XGBoost train on a cluster", got=ranker.name, hint=hint)
+    if ranker.transform is not None:
+        hint = "train it on one machine, or without `transform`"
+        raise check.error("no transform of features is made on a cluster", got=ranker.transform, hint=hint)
     check.number("timeout", timeout, least=0.0, open_ends=True)
 
 
