@@ -8,7 +8,7 @@ from statistics import mean, stdev
 
 import rankwise as rw
 from rankwise.statistics import alpha, gain
-from rankwise.wings.lab.demo.run import BASELINES, HEADLINE, METRICS, RANKERS
+from rankwise.wings.lab.demo.run import BASELINES, HEADLINE, METRICS, RANKERS, baseline
 
 
 def main() -> None:
@@ -22,8 +22,7 @@ def main() -> None:
     ahead = dict.fromkeys(options.rankers, 0)
     for seed in range(options.seeds):
         train, valid, test = rw.split(data, (0.6, 0.2, 0.2), seed=seed)
-        places = {name: number for number, name in enumerate(test.feature_names or ())}
-        scores = {name: test.features[:, places[feature]] for name, feature in BASELINES.items()}
+        scores = {name: baseline(test, features) for name, features in BASELINES.items()}
         scores |= {name: rw.ranker(RANKERS[name]).fit(train, valid).predict(test) for name in options.rankers}
         comparison = rw.compare(scores, test, METRICS)
         for name in scores:
