@@ -1,22 +1,23 @@
 """What is AutoRanker worth beside a bag of the default and beside tuned models, in the same time?
 
-    python -m benchmarks.quality.auto FOLDER [--data mq2008 mq2007 …] [--methods …] [--seeds 3] [--minutes 1.5]
-        [--processes 8] [--threads 2] [--clock wall]
+    python -m benchmarks.quality.auto FOLDER [--sets mq2008 mq2007 …] [--methods …] [--seeds 3] [--folds 5]
+        [--seconds 30 90] [--processes 8] [--threads 1] [--clock cpu]
 
 FOLDER holds the data as in benchmarks/README.md; synthetic kinds are made. It is nested: every method sees training and
 validation queries of an outer fold and is tested on its test queries, once. Each cell (a method, a seed, a fold) has
-the same minutes and threads. ``--clock cpu`` counts the CPU time of the cell's process instead of the time on the wall,
+the same seconds and threads. ``--clock cpu`` counts the CPU time of the cell's process instead of the time on the wall,
 so that other work on the machine does not matter; with one thread both are the same on an idle machine. Methods:
 
 - ``auto``: ``rw.AutoRanker``, which is given the training and the validation queries.
 - ``tuned lightgbm``, ``tuned xgboost``, ``tuned catboost``: a single model with the library's own ranking objectives,
-  each searched by ``rw.tune`` for its share of the minutes; the best on validation queries is trained again and tested.
+  each searched by ``rw.tune`` for its share of the time; the best on validation queries is trained again and tested.
   ``best tuned`` is, fold by fold, that of the three that is best on validation queries.
 - ``default`` and ``default bag``: ``rw.LightGBMRanker()`` and a bag of five of it, however long they take.
 
 Seeds after the first also shuffle the documents of each training query, as in benchmarks/README.md. Differences are
 paired by query: values of a query are averaged over seeds first, then pooled over all data sets; z is the mean
-difference over its standard error. That takes models as given; how much seeds move a method, its column says.
+difference over its standard error. In the mean of sets, each set counts the same. That takes models as given; how much
+seeds move a method, its column says.
 
 A cell of ``auto`` also keeps out-of-fold values and test scores of every bag, so that other rules than the one that
 AutoRanker has are compared on the same bags (the table of rules), and so are recipes (the table of recipes).
@@ -40,6 +41,7 @@ import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import FOLDS, KINDS, LARGE, REAL, parts, say, shuffled, versions, write
 from rankwise.model_selection.auto.choice import averages
+from rankwise.rankers.ensembles.blend_members import member_kind
 from rankwise.rankers.ensembles.blend_weights import centred, score_deviation
 
 METRIC = "ndcg@10"
@@ -48,7 +50,9 @@ OWN = {
     "xgboost": ("native:rank:ndcg", "native:rank:pairwise"),
     "catboost": ("native:YetiRank",),
 }
-METHODS = ("auto", *(f"tuned {library}" for library in OWN), "default", "default bag")
+SETS = (*REAL, "tmdb")
+UNTIMED = ("default", "default bag")
+METHODS = ("auto", *(f"tuned {library}" for library in OWN), *UNTIMED)
 BEST = "best tuned"
 
 
@@ -123,6 +127,8 @@ def _bag(one: Any, offsets: np.ndarray, test: rw.RankingDataset) -> dict[str, An
     return {
         "recipe": one.name,
         "library": one.library,
+        "kind": str(member_kind(one.ranker)),
+        "floor": one.floor,
         "values": [None if np.isnan(value) else round(float(value), 6) for value in known],
         "scores": [round(float(score), 4) for score in scores],
     }
@@ -155,6 +161,14 @@ def by_family(values: np.ndarray, bags: list[dict[str, Any]]) -> np.ndarray:
     return np.asarray(np.where(nets, 0.25 / sums[1], 0.75 / sums[0]) * kept)
 
 
+def by_kind(_: np.ndarray, bags: list[dict[str, Any]], *, floor: bool = False) -> np.ndarray:
+    """Equal weights of kinds, and within each of its bags."""
+    kinds = np.array([bag["kind"] if bag["floor"] or not floor else "" for bag in bags])
+    counts = {kind: (kinds == kind).sum() for kind in kinds}
+    weights = np.array([1.0 / counts[kind] if kind else 0.0 for kind in kinds])
+    return np.asarray(weights / weights.sum())
+
+
 def by_library(values: np.ndarray, bags: list[dict[str, Any]]) -> np.ndarray:
     """Equal weights of libraries, and within each of its bags, without what is surely worse."""
     kept = within(2.0)(values, bags) > 0.0
@@ -178,6 +192,8 @@ RULES: dict[str, Rule] = {
     "the best": within(0.0),
     "three parts trees, one part nets": by_family,
     "equal parts of libraries": by_library,
+    "equal parts of kinds, all": by_kind,
+    "equal parts of kinds, without what must prove itself": functools.partial(by_kind, floor=True),
     "posterior of being best, shrunk": posterior,
 }
 
@@ -194,6 +210,11 @@ def ruled(cell: dict[str, Any], rule: Rule, test: rw.RankingDataset) -> np.ndarr
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
+def titled(cell: Cell, longest: float) -> str:
+    """Return what a method is called: by its seconds where they are not the most."""
+    return cell.method if cell.minutes in (0.0, longest) else f"{cell.method}, {60 * cell.minutes:g} s"
+
+
 class Results:
     """What was measured, by method, data set and seed."""
 
@@ -201,17 +222,19 @@ class Results:
         self.values: dict[tuple[str, str], list[np.ndarray]] = {}
         self.seconds: dict[str, list[float]] = {}
         groups: dict[tuple[str, str, int], list[np.ndarray]] = {}
+        longest = max(cell.minutes for cell in cells)
         for cell, outcome in cells.items():
-            self.seconds.setdefault(cell.method, []).append(outcome["seconds"])
-            groups.setdefault((cell.method, cell.data, cell.seed), []).append(np.array(outcome["values"], float))
-            if cell.method == "auto":
+            method = titled(cell, longest)
+            self.seconds.setdefault(method, []).append(outcome["seconds"])
+            groups.setdefault((method, cell.data, cell.seed), []).append(np.array(outcome["values"], float))
+            if method == "auto":
                 test = parts(cell.folder, cell.data, cell.fold)[2]
                 for name, rule in RULES.items():
                     found = ruled(outcome, rule, test)
                     groups.setdefault((f"rule: {name}", cell.data, cell.seed), []).append(found)
         tuned: dict[tuple[str, int, int], list[tuple[float, np.ndarray]]] = {}
         for cell, outcome in cells.items():
-            if cell.method.startswith("tuned"):
+            if cell.method.startswith("tuned") and cell.minutes == longest:
                 values = np.array(outcome["values"], float)
                 tuned.setdefault((cell.data, cell.seed, cell.fold), []).append((outcome["valid"], values))
         for (data, seed, _), choices in tuned.items():
@@ -228,6 +251,12 @@ class Results:
         gaps = np.concatenate([self.of(one, name) - self.of(other, name) for name in sets])
         gaps = gaps[~np.isnan(gaps)]
         return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(gaps.size)), gaps.size
+
+    def mean_of_sets(self, one: str, other: str, sets: list[str]) -> tuple[float, float, int]:
+        """Return the same as the mean of sets, which all count the same."""
+        gaps = [self.gap(one, other, [name]) for name in sets]
+        error = np.sqrt(sum(error**2 for _, error, _ in gaps)) / len(gaps)
+        return float(np.mean([mean for mean, _, _ in gaps])), float(error), sum(count for *_, count in gaps)
 
     def spread(self, method: str, sets: list[str]) -> str:
         """Return the means of single seeds."""
@@ -254,14 +283,19 @@ def show(results: Results, methods: list[str], data: list[str]) -> None:
         ]
         for method in methods
     ]))  # fmt: skip
-    real = [name for name in data if name in REAL]
+    real = [name for name in data if name in SETS]
     where = ({"real sets": real} if len(real) > 1 else {}) | {name: [name] for name in data}
     first = methods[0]
     rows = [
-        [f"{first} − {other}", *(_cell(results.gap(first, other, sets)) for sets in where.values())]
-        for other in methods[1:]
+        [
+            f"{one} − {other}",
+            _cell(results.mean_of_sets(one, other, real or data)),
+            *(_cell(results.gap(one, other, sets)) for sets in where.values()),
+        ]
+        for one, other in [(first, other) for other in methods[1:]]
+        + [(one, "default bag") for one in methods if one.startswith("auto, ") and "default bag" in methods]
     ]
-    print("\n" + harness.markdown([f"{METRIC}, z", *where], rows))
+    print("\n" + harness.markdown([f"{METRIC}, z", "mean of sets", *where], rows))
     if first == "auto" and "default bag" in methods:
         names = [f"rule: {name}" for name in RULES]
         rows = [[name, *(_cell(results.gap(name, "default bag", sets)) for sets in where.values())] for name in names]
@@ -272,7 +306,7 @@ def show_recipes(cells: dict[Cell, Any], data: list[str]) -> None:
     """Print how far the bag of each recipe is ahead of the first one's on test queries."""
     gaps: dict[str, dict[str, list[np.ndarray]]] = {}
     for cell, outcome in cells.items():
-        if cell.method == "auto":
+        if cell.method == "auto" and cell.minutes == max(cell.minutes for cell in cells):
             test = parts(cell.folder, cell.data, cell.fold)[2]
             metric = functools.partial(rw.metric(METRIC), labels=test.labels, offsets=test.offsets)
             values = [metric(np.array(bag["scores"])) for bag in outcome["bags"]]
@@ -293,13 +327,13 @@ def show_recipes(cells: dict[Cell, Any], data: list[str]) -> None:
 def main() -> int:
     parser = harness.arguments(__doc__, out="results/auto.json", processes=1)
     parser.add_argument("folder", nargs="?", help="where the data are; by default where rw.load_dataset looks")
-    parser.add_argument("--data", nargs="+", choices=(*REAL, *KINDS, *LARGE), default=list(REAL))
+    parser.add_argument("--sets", "--data", dest="data", nargs="+", choices=(*SETS, *KINDS, *LARGE), default=list(SETS))
     parser.add_argument(
         "--methods", nargs="+", choices=METHODS, default=METHODS, help="the first is held against the rest"
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folds", type=int, default=FOLDS, help="of the five outer ones, the first so many")
-    parser.add_argument("--minutes", type=float, default=1.5)
+    parser.add_argument("--seconds", type=float, nargs="+", default=[90.0], help="of each cell; rules are of the most")
     parser.add_argument("--threads", type=int, default=2, help="of each cell")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what minutes are counted by")
     parser.add_argument("--tuned-seeds", type=int, default=1, help="seeds of tuned models")
@@ -308,22 +342,26 @@ def main() -> int:
     if (missing := harness.missing_data(folder, options.data)) is not None:
         print(missing)
         return 2 if options.folder else 0  # without a folder there is nothing to measure, and nothing is wrong
-    make = functools.partial(Cell, folder, minutes=options.minutes, threads=options.threads, clock=options.clock)
+    make = functools.partial(Cell, folder, threads=options.threads, clock=options.clock)
+    budgets = [seconds / 60.0 for seconds in sorted(options.seconds, reverse=True)]
     wanted = [
-        make(data=data, method=method, seed=seed, fold=fold)
+        make(data=data, method=method, seed=seed, fold=fold, minutes=minutes)
         for method in options.methods
+        for minutes in ([0.0] if method in UNTIMED else budgets)
         for seed in range(options.tuned_seeds if method.startswith("tuned") else options.seeds)
         for data in options.data
         for fold in range(1, options.folds + 1)
     ]
     cells = harness.Cells[Cell](options.out).measure(wanted, measure, options.processes)
-    print(f"{options.folds} folds, {options.seeds} seeds, {options.minutes:g} minutes on {options.threads} threads; "
+    print(f"{options.folds} folds, {options.seeds} seeds, {options.seconds} seconds on {options.threads} threads; "
           f"{', '.join(f'{name} {text}' for name, text in versions().items())}")  # fmt: skip
-    methods = list(options.methods) + ([BEST] if any(name.startswith("tuned") for name in options.methods) else [])
+    methods = [*dict.fromkeys(titled(cell, budgets[0]) for cell in wanted)] + (
+        [BEST] if any(name.startswith("tuned") for name in options.methods) else []
+    )
     show(Results(cells), methods, options.data)
     if "auto" in methods:
         show_recipes(cells, options.data)
-    write(options.out, json.dumps({"minutes": options.minutes, "versions": versions()}, indent=1))
+    write(options.out, json.dumps({"seconds": options.seconds, "versions": versions()}, indent=1))
     say(f"\nwritten: {options.out}")
     return 0
 

@@ -1,10 +1,12 @@
 """A ranker that is chosen within a time: what is trained for how long, what is taken, and what is left after Ctrl-C."""
 
+import copy
 import itertools
 import json
 import math
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,14 @@ from sklearn.base import clone
 import rankwise as rw
 from rankwise.base import files
 from rankwise.model_selection.auto import budget, portfolio
-from rankwise.model_selection.auto.choice import RankerCandidate, choose
+from rankwise.model_selection.auto.choice import RankerCandidate, average_of, averaged, choose
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured
+from rankwise.rankers.ensembles.blend_members import member_kind
+from rankwise.rankers.ensembles.blend_weights import centred
 from rankwise.rankers.ensembles.members import BagLearner
 from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
 from rankwise.rankers.training.settings import metrics_of
+from rankwise.statistics.significance import t_test
 from tests import tiers
 from tests.refusals import refusal, refuses
 
@@ -101,22 +106,22 @@ def test_recipes_are_trained_one_after_the_other(data, trainings):
 
 def test_time_that_is_left_is_used_for_further_seeds(data, trainings):
     model = auto(minutes=60.0, recipes=[*recipes(1), *recipes(2)[1:]]).fit(data)
-    # Two recipes, then both again; lambdarank draws nothing, and is the same again; xendcg comes a third time.
-    assert trainings.calls == 5 * list(range(ROUNDS))
+    assert trainings.calls == 6 * list(range(ROUNDS))  # two recipes, then both again, and again
     assert model.stopped_ == "seeds"
-    assert "with three seeds each" in repr(model.leaderboard_)
+    assert "averaged on further folds" in repr(model.leaderboard_)
     names = [entry.recipe for entry in model.leaderboard_.entries]
     assert {"lightgbm(xendcg) again", "lightgbm(xendcg) again, 2", "lightgbm(lambdarank) again"} <= {*names}
     weights = {entry.recipe: entry.weight for entry in model.leaderboard_.entries if not entry.blend}
-    assert weights["lightgbm(lambdarank)"] == weights["lightgbm(lambdarank) again"] == 0.25  # one recipe, one share
-    assert math.isclose(sum(weights.values()), 1.0)
+    shares = [sum(weight for name, weight in weights.items() if loss in name) for loss in LOSSES[:2]]
+    assert math.isclose(sum(shares), 1.0)
+    assert shares == pytest.approx([0.5, 0.5])  # a kind has one share, however many bags
 
 
 def test_a_search_ends_early_where_further_seeds_change_nothing(data, trainings, monkeypatch):
     monkeypatch.setattr("rankwise.model_selection.auto.search.NEGLIGIBLE", 1.0)  # the whole metric
     model = auto(minutes=60.0).fit(data)
     assert model.stopped_ == "level"
-    assert "further seeds change the average by less than a thousandth" in repr(model.leaderboard_)
+    assert "further folds change the average by less than a thousandth" in repr(model.leaderboard_)
     assert len(trainings.calls) == 6 * ROUNDS  # two laps, and no third
 
 
@@ -353,6 +358,76 @@ def test_an_average_is_taken_unless_one_bag_is_surely_better():
     better = candidate("net", [0.6, 0.6, 0.7, 0.6], library="neural")  # ahead by .125 ± .025
     assert choose([other, better, average]).name == "net"
     assert choose([other, lucky]).name == "net"  # nothing was averaged: all others are surely worse
+    assert choose([other, better, average], alone=False).name == "average"  # nothing single on small data
+    trees = replace(average, name="trees' average", library="lightgbm")
+    assert choose([other, better, trees], alone=False).name == "net"  # it was surely better than all kinds
+    level = candidate("net", [0.7, 0.4, 0.7, 0.5])  # ahead by .075 ± .030, 2.4 standard errors
+    level = replace(level, evaluation=rw.Evaluation({"ap": [0.6, 0.5, 0.6, 0.52]}, range(4)))
+    assert choose([level, average]).name == "net"
+    assert choose([level, *[other] * 9, average]).name == "average"  # the best of ten is lucky
+
+
+def held(bag: Any, scores: Any, group: int, *, floor: bool, data: Any) -> RankerCandidate:
+    """Return a bag as a candidate whose scores out of fold are others."""
+    fake = copy.copy(bag)
+    fake.held_out_ = bag.held_out_.measured(scores, scores, data, [rw.metric("ndcg@10")])
+    how: dict[str, Any] = {"library": "lightgbm", "metric": "ndcg@10", "group": group, "floor": floor}
+    return RankerCandidate(name=str(group), ranker=fake, evaluation=fake.out_of_fold_, **how)
+
+
+def test_what_is_added_to_the_floor_is_surely_better_with_it(data):
+    rng = np.random.default_rng(1)
+    trees, other = (rw.bagged(one.set_params(rounds=2, threads=1), 2).fit(data) for one in recipes(2))
+    noise = rng.normal(size=(9, data.n_docs))
+    floor = held(trees, data.labels + 2.0 * noise[0], 0, floor=True, data=data)
+    good = held(other, data.labels + 0.1 * noise[1], 1, floor=False, data=data)
+    useless = [held(other, noise[number], number, floor=False, data=data) for number in range(2, 9)]
+    metric = rw.metric("ndcg@10")
+    assert averaged([floor, *useless, good], data, metric) == [floor, good]
+    assert averaged([floor, *useless], data, metric) == [floor]
+    assert averaged([good, *useless], data, metric) == [good, *useless]  # there is no floor
+    units = [centred(one, data.offsets) for one in (data.labels + 2.0 * noise[0], data.labels + 0.1 * noise[1])]
+    mean = sum(unit / np.sqrt(np.mean(unit**2)) for unit in units)
+    np.testing.assert_allclose(average_of([floor, floor, good], data, metric), metric.of(mean, data))  # kinds, not bags
+
+
+def test_what_adds_more_by_luck_alone_is_not_added(data):
+    """One that is better by 2.2 standard errors is added alone, and not as the best of ten."""
+    bag = rw.bagged(recipes(1, rounds=2, threads=1)[0], 2).fit(data)
+    rng, metric = np.random.default_rng(0), rw.metric("ndcg@10")
+    floor = held(bag, data.labels + 2.0 * rng.normal(size=data.n_docs), 0, floor=True, data=data)
+    for _ in range(1000):
+        one = held(bag, 0.2 * data.labels + rng.normal(size=data.n_docs), 1, floor=False, data=data)
+        gain = average_of([floor, one], data, metric) - average_of([floor], data, metric)
+        if 2.1 < t_test(gain[~np.isnan(gain)]).statistic < 2.4:
+            break
+    worse = [held(bag, -data.labels, group, floor=False, data=data) for group in range(2, 11)]
+    assert averaged([floor, one], data, metric) == [floor, one]
+    assert averaged([floor, one, *worse], data, metric) == [floor]
+
+
+def test_small_data_have_a_floor_of_four_kinds_and_nets_come_last():
+    found, _ = portfolio.portfolio(1000)
+    groups, floor = portfolio.groups_of(found), portfolio.floor(found)
+    assert {str(member_kind(found[group])) for group in floor} == {str(member_kind(one)) for one in found[:4]}
+    assert all(group in floor for group in groups[:13])
+    nets = [number for number, one in enumerate(found) if one.name == "neural"]
+    assert nets == list(range(len(found) - len(nets), len(found)))
+    large, _ = portfolio.portfolio(portfolio.MIDDLE)
+    assert portfolio.floor(large) == {*range(len(large))}  # nothing has to prove itself
+
+
+def test_the_floor_is_averaged_and_what_had_no_time_is_not(data, trainings, monkeypatch):
+    tried = [*recipes(1) * 2, *recipes(2)[1:] * 2, *recipes(3)[2:]]  # two kinds of the floor, and one beside it
+    monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: (tried, []))
+    board = auto(minutes=32 / 60, recipes=None).fit(data).leaderboard_
+    entries = {entry.recipe: (entry.state, entry.weight) for entry in board.entries if entry.rounds}
+    assert entries == {
+        "lightgbm(xendcg)": ("complete", 0.5),
+        "lightgbm(xendcg) again": ("complete", 0.5),
+        "lightgbm(lambdarank)": ("minutes", 0.0),
+    }
+    assert board.chosen.recipe == "lightgbm average of 2 bags"
 
 
 def test_one_forest_is_taken_where_fast_is_preferred():
@@ -368,7 +443,7 @@ def test_one_forest_is_taken_where_fast_is_preferred():
     assert choose([net], "fast").name == "net"  # there is no forest
 
 
-def test_a_recipe_that_comes_again_has_another_seed_and_the_same_folds(data, tmp_path):
+def test_a_recipe_that_comes_again_has_another_seed_and_other_folds(data, tmp_path):
     twice = recipes(1, bagging_fraction=0.5, bagging_freq=1) * 2
     model = auto(recipes=twice).fit(data)
     values = {entry.recipe: entry.mean for entry in model.leaderboard_.entries}
@@ -376,7 +451,7 @@ def test_a_recipe_that_comes_again_has_another_seed_and_the_same_folds(data, tmp
         # What LightGBM draws depends on how many rounds lie between checkpoints: a search has one at each quarter.
         kept: dict[str, Any] = {"checkpoint": tmp_path / name, "checkpoint_every": ROUNDS // 4}
         alone = clone(twice[0]).set_params(seed=seed, threads=1, **kept)
-        assert values[name] == rw.bagged(alone, 3, fold_seed=0).fit(data).out_of_fold_.mean["ndcg@10"]
+        assert values[name] == rw.bagged(alone, 3, fold_seed=seed).fit(data).out_of_fold_.mean["ndcg@10"]
     assert len(set(values.values())) == len(values)
     assert portfolio.names(recipes(1) * 3)[1:] == ["lightgbm(xendcg) again", "lightgbm(xendcg) again, 2"]
 
@@ -650,13 +725,13 @@ def test_libraries_that_are_missing_are_left_out_and_said(monkeypatch):
     for name in ("xgboost", "catboost", "torch"):
         monkeypatch.setitem(sys.modules, name, None)
     found, notes = portfolio.portfolio(1000)
-    assert {one.name for one in found} == {"lightgbm"}
+    assert {one.name for one in found} == {"lightgbm", "linear"}
     (note,) = notes
     assert note.startswith("Left out: recipes of ")
     assert "pip install 'rankwise[catboost,torch,xgboost]'" in note
     assert len(set(portfolio.names(found))) == len(found)
     large, _ = portfolio.portfolio(portfolio.LARGE)
-    assert large[1].get_params()["leaves"] > found[1].get_params()["leaves"]
+    assert large[1].get_params()["leaves"] > found[-1].get_params()["leaves"]
     middle, _ = portfolio.portfolio(portfolio.MIDDLE)
     assert {one.get_params()["leaves"] for one in middle} == {None, 31, 63}
     assert [repr(some[0]) for some in (found, middle, large)] == [repr(rw.LightGBMRanker())] * 3

@@ -166,9 +166,14 @@ def test_trained_bags_are_blended_without_training(parts):
     assert same(again, whole, valid)
     with refusal(what="a bag was trained on other data", hint="…validation data that the bags…"):
         rw.blended.of_fitted(bags, train)
-    other = rw.bagged(ranker(seed=3), folds=2).fit(train, valid)
-    with refusal(what="…must share their folds", got="folds=2, repeats=1, seed=3 and…", hint="…fold_seed"):
-        rw.blended.of_fitted([bags[0], other], train, valid)
+    other = rw.bagged(ranker(), folds=2, fold_seed=3).fit(train, valid)
+    divided: Any = rw.blended.of_fitted([bags[0], other], train, valid)
+    assert np.array_equal(divided.members_[1].oof_scores_, other.oof_scores_)
+    assert not np.array_equal(divided.members_[0].oof_scores_, other.oof_scores_)
+    assert same(divided.__sklearn_clone__().fit(train, valid), divided, valid)  # each with its own division
+    fewer = rw.bagged(ranker(), folds=3).fit(train, valid)
+    with refusal(what="…must have as many folds", got="folds=3, repeats=1 and folds=2, repeats=1"):
+        rw.blended.of_fitted([bags[0], fewer], train, valid)
     with refusal(what="this bagged is not trained yet"):
         rw.blended.of_fitted([rw.bagged(ranker(), folds=2)], train, valid)
     with refusal(what="only trained bags are blended without training", got="LightGBMRanker"):

@@ -157,7 +157,7 @@ def auto(
     """Train recipes until the time is over, and write their average.
 
     Each recipe, the default ranker first, is trained as a bag, on TRAIN and --valid together, and judged on queries
-    that its members have not seen; those that are surely worse than the best are left out of the average. Ctrl-C ends
+    that its members have not seen; those that are surely worse than the best are left out. Ctrl-C ends
     the search and keeps the best so far.
 
     rankwise auto train.txt --minutes 10 -o model

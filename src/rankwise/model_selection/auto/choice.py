@@ -10,9 +10,11 @@ import numpy as np
 
 from rankwise.base.arrays import Array
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import MetricLike
+from rankwise.metrics import Metric, MetricLike
+from rankwise.metrics import metric as find_metric
 from rankwise.model_selection.auto.budget import Budget
-from rankwise.rankers.ensembles.blend_weights import AVERAGE, SURELY
+from rankwise.rankers.ensembles.blend_members import member_kind
+from rankwise.rankers.ensembles.blend_weights import AVERAGE, centred, score_deviation, surely
 from rankwise.rankers.ensembles.blended import blended
 from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
@@ -21,6 +23,8 @@ from rankwise.statistics.significance import TTest, t_test
 
 BEST, FAST = "best", "fast"
 """What is preferred: the best ranking, or one forest, which is fast to score and can be exported."""
+_SURE = 0.05
+"""The level at which a recipe is surely better, shared by all that were tried."""
 _SHARE = 0.02
 """The share of all seconds that an average may take although they are over."""
 
@@ -37,6 +41,10 @@ class RankerCandidate:
     """Whether it is one forest."""
     bags: int = 1
     """The number of bags that it is made of."""
+    group: int = 0
+    """The number of its recipe."""
+    floor: bool = True
+    """Whether it is averaged without proof."""
     evaluation: Evaluation
     metric: str
 
@@ -59,39 +67,76 @@ def differences(one: RankerCandidate, other: RankerCandidate) -> tuple[Array, Ar
     return values[scored], None if weights is None else weights[scored]
 
 
-def choose(candidates: Sequence[RankerCandidate], prefer: str = BEST) -> RankerCandidate:
+def average_of(bags: Sequence[RankerCandidate], data: RankingDataset, metric: Metric) -> Array:
+    """Return the metric of the average by kinds on every query, out of fold."""
+    kinds: dict[object, list[Array]] = {}
+    for one in bags:
+        scores = out_of_fold_of(one.ranker).cross_fitted
+        unit = centred(scores, data.offsets) / (score_deviation(scores, data.offsets) or np.inf)
+        kinds.setdefault(member_kind(one.ranker), []).append(unit)
+    return metric.of(np.mean([np.mean(units, axis=0) for units in kinds.values()], axis=0), data)
+
+
+def averaged(bags: Sequence[RankerCandidate], data: RankingDataset, metric: Metric) -> list[RankerCandidate]:
+    """Return the bags to average: those that need no proof, and recipes with which they are surely better.
+
+    The recipe that adds most comes first, and is added where the one-sided p-value of what it adds, paired by query and
+    out of fold, is below a twentieth of one share in the recipes that were tried: the best of many is lucky.
+    """
+    kept, others = [one for one in bags if one.floor], {one.group for one in bags if not one.floor}
+    if not kept:
+        return list(bags)
+    level, weights = _SURE / max(len(others), 1), data.weights
+    while others:
+        now, gains = average_of(kept, data, metric), dict[int, TTest]()
+        for group in others:
+            gain = average_of([*kept, *(one for one in bags if one.group == group)], data, metric) - now
+            scored = ~np.isnan(gain)
+            gains[group] = t_test(gain[scored], None if weights is None else weights[scored])
+        best = max(gains, key=lambda group: gains[group].mean)
+        if gains[best].mean <= 0.0 or gains[best].p > 2.0 * level:
+            break
+        kept += [one for one in bags if one.group == best]
+        others.remove(best)
+    return [one for one in bags if one in kept]
+
+
+def choose(candidates: Sequence[RankerCandidate], prefer: str = BEST, *, alone: bool = True) -> RankerCandidate:
     """Return the candidate to choose; the first one is the baseline.
 
     With ``prefer="best"`` it is the average over all kinds. With ``prefer="fast"`` it is that of the forests of one
-    library: the baseline's, unless another's is surely better. Either is passed over for a single bag that is surely
-    better, by more than two standard errors of the difference, paired by query. Where there is no forest, ``"fast"``
-    is ``"best"``.
+    library: the baseline's, unless another's is surely better. Where bags may be taken ``alone``, either is passed
+    over for a single one that is surely better, by more than two standard errors of the difference, paired by query,
+    and by more where there are more to choose from. Where there is no forest, ``"fast"`` is ``"best"``.
     """
     forests = [one for one in candidates if one.forest] if prefer == FAST else []
     if not forests:
-        return _average_or_bag(candidates)
+        return _average_or_bag(candidates, alone)
     libraries = dict.fromkeys(one.library for one in forests)
-    chosen, *rivals = (_average_or_bag([one for one in forests if one.library == name]) for name in libraries)
+    chosen, *rivals = (_average_or_bag([one for one in forests if one.library == name], alone) for name in libraries)
     for rival in rivals:
         if surely_better(rival, chosen):
             chosen = rival
     return chosen
 
 
-def _average_or_bag(candidates: Sequence[RankerCandidate]) -> RankerCandidate:
+def _average_or_bag(candidates: Sequence[RankerCandidate], alone: bool) -> RankerCandidate:
     """Return the first average, or the best bag where it is surely better or there is no average."""
     bags = [one for one in candidates if one.bags == 1] or candidates  # constraints may leave averages alone
     best = max(bags, key=lambda one: one.mean)
     average = next((one for one in candidates if one.bags > 1), best)
-    return best if surely_better(best, average) else average
+    of_all = average is not best and all(average.library in ("", one.library) for one in bags)
+    if of_all and not alone:
+        return average
+    return best if surely_better(best, average, len(bags)) else average
 
 
-def surely_better(one: RankerCandidate, other: RankerCandidate) -> bool:
-    """Whether a candidate is ahead by more than two standard errors."""
+def surely_better(one: RankerCandidate, other: RankerCandidate, among: int = 1) -> bool:
+    """Whether a candidate, the best ``among`` so many, is ahead by more than two standard errors, or their like."""
     if one is other:
         return False
     ahead = gap(one, other)
-    return ahead.mean > SURELY * ahead.error
+    return ahead.mean > surely(among) * ahead.error
 
 
 def keeping(
@@ -141,7 +186,9 @@ def averages(
     if len(libraries) > 1 or not groups:
         groups = {"": list(bags)} | groups
     candidates: list[RankerCandidate] = []
-    for library, members in groups.items() if len(bags) > 1 else ():
+    for library, several in groups.items():
+        if len(members := averaged(several, data, find_metric(metric))) < 2:
+            continue
         title, seconds = f"{library} average".strip(), len(members) * budget.closing
         if seconds > max(budget.left, _SHARE * budget.seconds):
             return candidates, f"No {title}: it may take {seconds:.0f} s, and no time was left."

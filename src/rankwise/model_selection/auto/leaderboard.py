@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _SCORED = 1000  # documents whose scoring is timed
 STOPS = {
     "recipes": "all recipes were tried",
-    "seeds": "all recipes were tried, and those that are averaged with three seeds each",
-    "level": "all recipes were tried, and further seeds change the average by less than a thousandth",
+    "seeds": "all recipes were tried, and those that are averaged on further folds",
+    "level": "all recipes were tried, and further folds change the average by less than a thousandth",
     "minutes": "the time was over",
     "interrupted": "it was interrupted",
 }
@@ -49,7 +49,7 @@ class Entry:
     """The lower end of the 95% interval of that difference."""
     gain_high: float = math.nan
     weight: float = math.nan
-    """Its weight in the average over all kinds: 0 where it is surely worse than the best."""
+    """Its weight in the average over all kinds: 0 where it is surely worse, or not surely of use."""
     difference: float = math.nan
     """Its mean less the leader's, paired by query."""
     error: float = math.nan

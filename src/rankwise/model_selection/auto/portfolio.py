@@ -163,7 +163,7 @@ def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool)
 
 
 def names(recipes: Sequence[Ranker]) -> list[str]:
-    """Return the names of recipes: library and objective, and those parameters in which two of the same differ.
+    """Return the names of recipes: library and objective, and a parameter in which all of the same differ, or several.
 
     >>> import rankwise as rw
     >>> names([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("xendcg", leaves=7), rw.LightGBMRanker("ranknet")])
@@ -172,18 +172,33 @@ def names(recipes: Sequence[Ranker]) -> list[str]:
     heads = [(one.name, expressions.objective_of(one)) for one in recipes]
     titles = []
     for one, head, before in zip(recipes, heads, repeats(recipes), strict=True):
-        alike = [other.get_params() for other, its in zip(recipes, heads, strict=True) if its == head]
+        groups = {group for group, its in zip(groups_of(recipes), heads, strict=True) if its == head}
+        alike = [recipes[group].get_params() for group in sorted(groups)]
         parameters = {name: value for name, value in one.get_params().items() if value is not None}
         differ = [name for name, value in parameters.items() if any(other.get(name) != value for other in alike)]
+        differ = [name for name in differ if len({repr(other.get(name)) for other in alike}) == len(alike)][
+            :1
+        ] or differ
         name = expressions.title_of(one, *(f"{name}={parameters[name]}" for name in differ if name != "objective"))
         titles.append(f"{name} again" if before == 1 else f"{name} again, {before}" if before else name)
     return titles
 
 
 def repeats(recipes: Sequence[Ranker]) -> list[int]:
-    """Return the number of equal recipes before each: it is trained with another seed, on the same folds."""
+    """Return the number of equal recipes before each: it is trained with another seed, on other folds."""
     groups = groups_of(recipes)
     return [groups[:number].count(group) for number, group in enumerate(groups)]
+
+
+def floor(recipes: Sequence[Ranker]) -> set[int]:
+    """Return the groups of recipes that are averaged without proof: those that come again, or all if none does.
+
+    >>> import rankwise as rw
+    >>> floor([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("ranknet"), rw.LightGBMRanker("xendcg")])
+    {0}
+    """
+    groups = groups_of(recipes)
+    return {group for group in groups if groups.count(group) > 1} or {*groups}
 
 
 def groups_of(recipes: Sequence[Ranker]) -> list[int]:

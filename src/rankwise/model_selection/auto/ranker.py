@@ -49,13 +49,18 @@ class AutoRanker(DelegatingRanker):
 
     Training and validation queries are pooled. Each recipe, the default ranker first, is trained as a
     :class:`bag <bagged>`: members see all queries but one fold, stop together, and are averaged. With time left,
-    recipes are trained again with further seeds. The result is the average of all bags, at equal weights and on one
-    scale, without those that are surely worse than the best: behind by more than two standard errors on queries that
-    members have not seen, paired by query. A bag is taken alone only where it is surely better than the average.
+    recipes are trained again with other seeds, on other folds. The result is an average on one scale: kinds have equal
+    weights, such as trees of one objective, linear rankers and nets, and so have bags within. Those that are surely
+    worse than the best are left out: behind by more than two standard errors, or by more where there are many, on
+    queries that members have not seen, paired by query. A bag is taken alone only where it is surely better.
+
+    On small data, of fewer than 60,000 documents, four kinds are averaged in any case, each on several divisions of the
+    queries: the default, a sum of losses, ``xendcg`` and a linear ranker. What the portfolio has beside these, nets
+    last, is added where the average is surely better with it, and no bag is taken alone.
 
     Ctrl-C ends the search and keeps the best so far; before the first round is complete it raises KeyboardInterrupt.
     How many recipes are complete is decided by the clock, and so is where the last training ends. With ``minutes=None``
-    or ``max_recipes`` there are no further seeds; with ``minutes=None`` the same seed, data and threads give the same
+    or ``max_recipes`` recipes are tried once; with ``minutes=None`` the same seed, data and threads give the same
     ranker, bit for bit.
 
     >>> import rankwise as rw
@@ -180,7 +185,7 @@ class AutoRanker(DelegatingRanker):
         fit_arguments.reject_start(data, self)
         recipes, notes = self._recipes(data, getattr(metric, "label", None))
         identity = store.identity(data, recipes, metric, folds=folds, seed=seed)
-        runs = self._runs(recipes := recipes[: self.max_recipes])
+        runs, recipes = self._runs(recipes), recipes[: self.max_recipes]
         if len(runs) > 1 and self.constraints is None:
             for number, one in enumerate(recipes, 1):
                 why, hint = "a search averages bags, which may break constraints", "train a bag: rw.bagged(ranker)"
@@ -201,11 +206,11 @@ class AutoRanker(DelegatingRanker):
                 runs=runs,
                 settings=settings,
                 seed=seed,
-                bags={"folds": self.folds, "fold_seed": seed, "processes": self.processes, "dask": self.dask},
+                bags={"folds": self.folds, "processes": self.processes, "dask": self.dask},
                 budget=budget,
                 store=folder,
                 report=report,
-                hurries=self.recipes is None and data.n_docs >= portfolio.MIDDLE,
+                hurries=self.recipes is None,
             )
             self.stopped_ = search.run()
             self._choose(data, runs, goal, budget, notes)
@@ -215,17 +220,20 @@ class AutoRanker(DelegatingRanker):
         return self
 
     def _runs(self, recipes: Sequence[Ranker]) -> list[RecipeRun]:
-        """Return one run for each recipe, and within a time limit further ones with other seeds."""
+        """Return one run for each recipe, and within a time limit further ones with other seeds and folds."""
         laps = 1 if self.minutes is None or self.max_recipes is not None else SEEDS
         groups = portfolio.groups_of(recipes)
-        drawing = [one for number, one in enumerate(recipes) if groups[number] == number and not trains_at_once(one)]
-        listed = [(one, 0) for one in recipes] + [(one, lap) for lap in range(1, laps) for one in drawing]
+        # The user's are all averaged; of the portfolio's those that are listed once are to prove what they add.
+        floor = {*groups} if self.recipes is not None else portfolio.floor(recipes)
+        distinct = [recipes[group] for group in dict.fromkeys(groups)]
+        listed = [(one, 0) for one in recipes[: self.max_recipes]]
+        listed += [(one, lap) for lap in range(1, laps) for one in distinct]
         rankers = [one for one, _ in listed]
         columns = zip(
             listed, portfolio.names(rankers), portfolio.groups_of(rankers), portfolio.repeats(rankers), strict=True
         )
         return [
-            RecipeRun(number=number, name=name, recipe=one, group=group, seed=seed, lap=lap)
+            RecipeRun(number=number, name=name, recipe=one, group=group, seed=seed, lap=lap, floor=group in floor)
             for number, ((one, lap), name, group, seed) in enumerate(columns)
         ]
 
@@ -275,9 +283,10 @@ class AutoRanker(DelegatingRanker):
         return recipes
 
     def _cut(self, runs: Sequence[RecipeRun]) -> set[int]:
-        """Return the further bags that had no time to be complete, where another of their recipe had."""
+        """Return the bags that had no time to be complete, where others had: on small data any."""
         complete = {one.group for one in runs if one.finished and one.bag is not None}
-        return {one.number for one in runs if one.seed and not one.finished and one.group in complete}
+        proven = any(not one.floor for one in runs) and bool(complete)  # many bags are averaged, or will be
+        return {one.number for one in runs if not one.finished and (proven or (one.seed and one.group in complete))}
 
     def _choose(
         self, data: RankingDataset, runs: Sequence[RecipeRun], goal: MetricLike, budget: Budget, notes: Sequence[str]
@@ -290,8 +299,9 @@ class AutoRanker(DelegatingRanker):
         budget.release()
         bags, cut = list(candidates.values()), self._cut(runs)
         blends, why = averages([candidates[one] for one in candidates if one not in cut], data, goal, budget)
+        alone = self.recipes is not None or data.n_docs >= portfolio.MIDDLE
         able, kept = keeping([*bags, *blends], data, Constraints.of_setting(self.constraints))
-        chosen, leader, baseline = choose(able, self.prefer), max(able, key=lambda one: one.mean), bags[0]
+        chosen, leader, baseline = choose(able, self.prefer, alone=alone), max(able, key=lambda one: one.mean), bags[0]
         weights: dict[int, float] = {}
         for blend in blends[:1]:
             members = zip(blend.ranker.members_, blend.ranker.weights_.values, strict=True)
@@ -303,7 +313,7 @@ class AutoRanker(DelegatingRanker):
                 continue  # a further seed that was not trained is nothing that is missing
             numbers: Keywords = {}
             if candidate is not None:
-                unweighted = 0.0 if one.number in cut and weights else math.nan
+                unweighted = 0.0 if weights else math.nan
                 numbers = {"weight": weights.get(id(candidate.ranker), unweighted), "microseconds": one.microseconds}
                 numbers |= {"rounds": candidate.ranker.best_round_, **measured(candidate, leader, baseline)}
             state: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}

@@ -1,4 +1,4 @@
-"""The search: recipes are trained on the same folds, then again with further seeds, and time is checked every round."""
+"""The search: recipes are trained, then again with other seeds and folds, and time is checked every round."""
 
 import math
 import shutil
@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwise.base.arrays import Array, Json, Keywords
+from rankwise.base.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.model_selection.auto.budget import OVER, Budget, Timer, longest
-from rankwise.model_selection.auto.choice import RankerCandidate
+from rankwise.model_selection.auto.choice import RankerCandidate, average_of, averaged
 from rankwise.model_selection.auto.leaderboard import microseconds
 from rankwise.model_selection.auto.live import Report, SearchState
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.ensembles.blend_weights import average_weights, centred, score_deviation
-from rankwise.rankers.ensembles.meta import out_of_fold_of
+from rankwise.rankers.ensembles.blend_weights import average_weights
 from rankwise.rankers.training.constraints import UnmetConstraintWarning
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.settings import trains_at_once
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
     from rankwise.statistics.evaluation import Evaluation
 
 SEEDS = 3
-"""The number of seeds that a recipe is trained with at most: one bag's luck is a few thousandths."""
+"""How often the recipes are gone through at most: one bag's luck is a few thousandths."""
 NEGLIGIBLE = 0.001
-"""The share of the metric below which a change of the average is not worth further seeds."""
+"""The share of the metric below which a change of the average is not worth further bags."""
 ENOUGH = 15.0
 """Rounds times the learning rate after which bags of trees are complete, by docs/benchmarks/auto.md#large-sets."""
 FASTEST = 0.3
@@ -60,9 +59,11 @@ class RecipeRun:
     group: int
     """The number of the recipe, whatever the seed."""
     seed: int = 0
-    """What is added to the seed of the search: 0 for the first bag of a recipe."""
+    """What is added to the seeds of the search, of rankers and of folds: 0 for the first bag of a recipe."""
     lap: int = 0
-    """0 for recipes as they are listed; further seeds of them come in laps 1 and 2."""
+    """0 for recipes as they are listed; further bags of them come in laps 1 and 2."""
+    floor: bool = True
+    """Whether it is averaged without proof."""
     bag: bagged | None = None
     finished: bool = False
     """Whether it is complete, or failed."""
@@ -123,6 +124,7 @@ class RecipeRun:
         if self.bag is None or self.evaluation is None:
             raise LookupError(self.name)
         how: Keywords = {"library": self.recipe.name, "forest": hasattr(self.bag, "ranker_"), "metric": metric}
+        how |= {"group": self.group, "floor": self.floor}
         return RankerCandidate(name=self.name, ranker=self.bag, evaluation=self.evaluation, **how)
 
 
@@ -133,13 +135,13 @@ class Search:
     data: RankingDataset
     metric: Metric
     runs: Sequence[RecipeRun]
-    """All recipes, in the order in which they are tried, and then the same with further seeds."""
+    """All recipes, in the order in which they are tried, and then the same with other seeds and folds."""
     settings: Keywords
     """Parameters of every recipe: ``threads``, ``metrics``."""
     seed: int
     """Of the folds, and of every recipe that is the first of its kind."""
     bags: Keywords
-    """Arguments of every bag: ``folds``, ``fold_seed``, ``processes``, ``dask``."""
+    """Arguments of every bag: ``folds``, ``processes``, ``dask``."""
     budget: Budget
     store: "SearchStore"
     report: Report
@@ -166,7 +168,7 @@ class Search:
         return self._enough if ended == "recipes" else ended
 
     def _schedule(self) -> Iterator[RecipeRun]:
-        """Yield the recipe to train next: all of them, then with further seeds those that are averaged."""
+        """Yield the recipe to train next: all of them, then again those that are averaged."""
         self._enough = "recipes"
         for lap in range(SEEDS):
             runs = [one for one in self.runs if one.lap == lap]
@@ -176,9 +178,12 @@ class Search:
                 if self._negligible(lap):
                     self._enough = "level"
                     return
-                weights = average_weights(self._values, [one.group for one in self._trained], self.data.weights)
-                averaged = {one.group for one, weight in zip(self._trained, weights, strict=True) if weight > 0.0}
-                runs = [one for one in runs if one.group in averaged - self._certain]
+                kept = averaged([one.candidate(str(self.metric)) for one in self._trained], self.data, self.metric)
+                groups = [one.group for one in kept]
+                values = np.stack([one.evaluation[one.metric] for one in kept])
+                weights = average_weights(values, groups, self.data.weights)
+                level = {group for group, weight in zip(groups, weights, strict=True) if weight > 0.0}
+                runs = [one for one in runs if one.group in level]
                 self._enough = "seeds"
             yield from runs
 
@@ -186,37 +191,19 @@ class Search:
     def _trained(self) -> list[RecipeRun]:
         return [one for one in self.runs if one.bag is not None]
 
-    @property
-    def _values(self) -> Array:
-        """The metric of every bag on every query, out of fold."""
-        return np.stack([one.candidate(str(self.metric)).evaluation[str(self.metric)] for one in self._trained])
-
-    @property
-    def _certain(self) -> set[int]:
-        """Recipes that draw nothing: further seeds of them give the same bag."""
-        first = {one.group: one.bag for one in self._trained if one.seed == 0}
-        pairs = [(one.group, one.bag, first.get(one.group)) for one in self._trained if one.seed]
-        return {group for group, one, bag in pairs if one and bag and np.array_equal(one.oof_scores_, bag.oof_scores_)}
-
     def _negligible(self, lap: int) -> bool:
         """Whether the bags of the lap before changed the average of all by next to nothing, surely."""
         latest = [one for one in self._trained if one.lap < lap]
         before = [one for one in latest if one.lap < lap - 1]
         if not before or len(before) == len(latest):
             return False
-        now, then = self._average(latest), self._average(before)
+        metric = str(self.metric)
+        now, then = (
+            average_of([one.candidate(metric) for one in some], self.data, self.metric) for some in (latest, before)
+        )
         scored = ~np.isnan(now)
         gain = t_test((now - then)[scored], None if self.data.weights is None else self.data.weights[scored])
         return gain.mean + 2.0 * gain.error < NEGLIGIBLE * abs(float(np.mean(now[scored])))
-
-    def _average(self, runs: Sequence[RecipeRun]) -> Array:
-        """Return the metric of the plain average of bags on every query, out of fold."""
-        data = self.data
-        columns = [out_of_fold_of(one.bag).cross_fitted for one in runs if one.bag is not None]
-        units = [
-            centred(column, data.offsets) / (score_deviation(column, data.offsets) or np.inf) for column in columns
-        ]
-        return self.metric.of(np.mean(units, axis=0), data)
 
     def _least(self, one: RecipeRun) -> float:
         """Return the seconds until the first round of a recipe: as of its library, or as expected from others."""
@@ -235,7 +222,8 @@ class Search:
         """Train a recipe on from where it is."""
         changes: Keywords = {"progress": False, "checkpoint_every": max(1, math.ceil(one.rounds / 4))}
         recipe = one.hurried
-        bag, timer = bagged(recipe, **self.bags), Timer(self.budget, lambda rounds: rounds * self._leaves(recipe))
+        bags = self.bags | {"fold_seed": self.seed + one.seed}  # a further bag is of other folds
+        bag, timer = bagged(recipe, **bags), Timer(self.budget, lambda rounds: rounds * self._leaves(recipe))
         original = {name: getattr(bag, name) for name in ("progress", "checkpoint_every")}
         checkpoint = self.store.checkpoint(one.number)
         bag.set_params(**self.settings, **changes, seed=self.seed + one.seed, checkpoint=checkpoint)
@@ -243,7 +231,7 @@ class Search:
         def report(round: int, history: "History") -> None:
             self._report(one, round, history[str(self.metric)][-1])
             timer(round, history)
-            if round == _PACED and not one.rate and (rate := self._rate(recipe, timer)):
+            if round == _PACED and not one.rate and not one.seed and (rate := self._rate(recipe, timer)):
                 one.rate = rate
                 raise StopTraining(_SLOW)
 

@@ -23,6 +23,7 @@ from rankwise.rankers.training import constraints
 from rankwise.rankers.training.resume import checkpoint_folder, fingerprint
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.settings import FREE, TrainingSettings, code_of
+from rankwise.rankers.trees.ranker import TreeRanker
 
 Member = Ranker | str | int
 """A ranker of trees or nets, or of one's own, a bag of them, or a feature by its name or number."""
@@ -82,6 +83,21 @@ def _title(one: Member) -> str:
     return expressions.title_of(one.ranker if isinstance(one, bagged) else one)
 
 
+def member_kind(one: Member) -> object:
+    """Return what a member has in common with those that err alike: trees their objective, others their ranker.
+
+    >>> import rankwise as rw
+    >>> member_kind(rw.LightGBMRanker("xendcg", leaves=7)) == member_kind(rw.bagged(rw.XGBoostRanker("xendcg")))
+    True
+    >>> member_kind(rw.NeuralRanker("xendcg")), member_kind("price")
+    ('neural', 'price')
+    """
+    ranker = one.ranker if isinstance(one, bagged) else one
+    if isinstance(ranker, TreeRanker):
+        return TreeRanker, expressions.objective_of(ranker)
+    return ranker.name or type(ranker) if isinstance(ranker, Ranker) else ranker
+
+
 def member_description(one: Any, without: Collection[str] = ()) -> Any:
     """Return the description of an untrained member; of a feature its name or number."""
     return one.recipe(without) if isinstance(one, Ranker) else one
@@ -107,7 +123,8 @@ def untrained(
         elif bag.folds != folds.count:
             got, hint = f"folds={bag.folds} and folds={folds.count}", "set the same folds"
             raise check.error("bags of a blend must have its folds", got=got, hint=hint)
-        members.append(bag.set_params(repeats=folds.repeats, fold_seed=folds.seed))
+        own = folds.seed if bag.fold_seed is None else bag.fold_seed
+        members.append(bag.set_params(repeats=folds.repeats, fold_seed=own))
     return members
 
 
@@ -153,7 +170,10 @@ def trained(members: Sequence[Any], data: RankingDataset, folds: Folds, settings
 
 
 def shared_folds(rankers: Sequence[Any], data: RankingDataset) -> Folds | None:
-    """Return the folds of trained bags, which must be the same, as must be their data; None of features alone."""
+    """Return the folds of the first of trained bags, None of features alone; numbers and data must be the same.
+
+    Their seeds may differ: a score is of members that have not seen the query, whatever the division.
+    """
     shared: Folds | None = None
     for one in rankers:
         if not isinstance(one, Ranker):
@@ -163,10 +183,10 @@ def shared_folds(rankers: Sequence[Any], data: RankingDataset) -> Folds | None:
             raise check.error(what, got=type(one).__name__, hint=hint)
         held_out, folds = out_of_fold_of(one), Folds(one.folds, one.repeats, one.seed_of_folds)
         shared = shared or folds
-        if folds != shared:
-            got = " and ".join(f"folds={it.count}, repeats={it.repeats}, seed={it.seed}" for it in (folds, shared))
-            hint = "train them with the same folds, repeats and fold_seed"
-            raise check.error("bags of a blend must share their folds", got=got, hint=hint)
+        if (folds.count, folds.repeats) != (shared.count, shared.repeats):
+            got = " and ".join(f"folds={it.count}, repeats={it.repeats}" for it in (folds, shared))
+            hint = "train them with the same folds and repeats"
+            raise check.error("bags of a blend must have as many folds", got=got, hint=hint)
         if not held_out.covers(data):
             got = f"{held_out.scores.size} out-of-fold scores for {data.n_docs} documents, or other queries"
             hint = "pass the training and validation data that the bags were trained on"

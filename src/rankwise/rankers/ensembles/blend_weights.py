@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
+from statistics import NormalDist
 from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
@@ -20,7 +21,7 @@ from rankwise.statistics.significance import t_test
 GREEDY, AVERAGE = "greedy", "average"
 """How weights are chosen: selected greedily, or equal ones of all members but those that are surely worse."""
 SURELY = 2.0
-"""A member is surely worse that is behind the best by more than so many standard errors of the paired difference."""
+"""Of two, one is surely worse that is behind by more than so many standard errors of the paired difference."""
 _PICKS = 16
 """How many picks a selection has; weights are the mean of several selections, and finer than that."""
 _PARTS = 5
@@ -142,14 +143,23 @@ def choose_weights(
     return chosen.weights, chosen.scores
 
 
+def surely(among: int) -> float:
+    """Return by how many standard errors the best ``among`` so many is surely better: the best of many is lucky.
+
+    >>> surely(1), round(surely(10), 2)
+    (2.0, 2.84)
+    """
+    return -NormalDist().inv_cdf(NormalDist().cdf(-SURELY) / among)
+
+
 def average_weights(values: Array, groups: Sequence[int], query_weights: Array | None = None) -> Array:
     """Return equal weights of all members but those that are surely worse than the best.
 
     ``values`` is (n_members, n_queries), the metric of each member on queries that it has not seen, NaN where a query
-    is skipped. Surely worse is what is behind by more than two standard errors of the difference, paired by query: to
-    choose the best of many is luck, and to average is not. Members of one group, such as bags of one recipe with
-    several seeds, share the weight of one. First those are left out that are surely worse than the best of their own
-    group, as a bag is that had no time; then groups that are surely worse than the best one, by the mean of the rest.
+    is skipped. Surely worse is what is behind by more than two standard errors of the difference, paired by query, or
+    more where there are many. Members of one group, a kind of rankers, share the weight of one. First
+    those are left out that are surely worse than the best of their own group, as a bag is that had no time; then groups
+    that are surely worse than the best one, by the mean of the rest.
 
     >>> level, worse = np.array([0.5, 0.6, 0.7, 0.8]), np.array([0.1, 0.3, 0.3, 0.5])
     >>> average_weights(np.stack([level, level[::-1], worse, level]), [0, 1, 2, 0])
@@ -175,7 +185,8 @@ def _level(rows: Array, weights: Array | None) -> NDArray[np.bool_]:
     """Return which rows of values are not surely worse than the best of them."""
     best = rows[int(np.argmax([weighted_mean(row, weights) for row in rows]))]
     gaps = [t_test(best - row, weights) for row in rows]
-    return np.array([gap.mean <= SURELY * gap.error for gap in gaps])
+    errors = surely(max(len(rows) - 1, 1))
+    return np.array([gap.mean <= errors * gap.error for gap in gaps])
 
 
 class Chosen(NamedTuple):

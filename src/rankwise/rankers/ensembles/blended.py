@@ -51,7 +51,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     files, exports, scorers and contributions are those of a single ranker. Other blends keep their members, and cannot
     be exported.
 
-    Bags that are trained already, with the same folds on the same data, are blended by :meth:`of_fitted`.
+    Bags that are trained already, with as many folds on the same data, are blended by :meth:`of_fitted`.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
@@ -89,8 +89,8 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             str,
             OneOf((GREEDY, AVERAGE)),
             """``"greedy"`` weights, as above, or the ``"average"``: equal weights of all rankers but those that are
-            surely worse than the best, by two standard errors of the difference, paired by query. Rankers that differ
-            in their seed alone share the weight of one. What few queries tell of weights is mostly luck:
+            surely worse than the best, by two standard errors of the difference, paired by query. Rankers of a kind
+            share the weight of one: trees of one objective, and nets. What few queries tell of weights is mostly luck:
             :class:`rw.AutoRanker <rankwise.model_selection.auto.ranker.AutoRanker>` averages.""",
             Option(group="Training"),
         ] = GREEDY,
@@ -162,8 +162,8 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     ) -> Self:
         """Blend bags that are trained, and features; nothing is trained again.
 
-        The bags must have been trained with the same ``folds``, ``repeats`` and seed of the folds (``fold_seed``, or
-        the ``seed`` of their rankers), on the data that are passed, training and validation data as they were then.
+        The bags must have been trained with the same ``folds`` and ``repeats``, on the data that are passed, training
+        and validation data as they were then; each may divide them by a ``fold_seed`` of its own.
 
         >>> import rankwise as rw
         >>> data = rw.synthetic(n_queries=30, n_docs=10, seed=1)
@@ -193,9 +193,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         cross_fitted = [
             out_of_fold_of(one).cross_fitted if isinstance(one, bagged) else one.oof_scores_ for one in members
         ]
-        # Members that differ in their seed alone are one group.
-        rankers = [one.ranker if isinstance(one, bagged) else one for one in self.rankers]
-        recipes = [blend_members.member_description(one, ("seed",)) for one in rankers]
+        kinds = [blend_members.member_kind(one) for one in self.rankers]
         weights, scores, reported = choose(
             np.stack([member.oof_scores_ for member in members]),
             np.stack(cross_fitted),
@@ -205,7 +203,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             fold=Folds(self.folds, self.repeats, self.seed).of(data),
             query_weights=data.weights,
             rule=self.weights,
-            groups=[recipes.index(one) for one in recipes],
+            groups=[kinds.index(one) for one in kinds],
         )
         self.held_out_ = HeldOut.measured(scores, reported, data, metrics)
         run.remember(self, TrainingData(train=data))

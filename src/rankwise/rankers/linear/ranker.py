@@ -18,6 +18,7 @@ from rankwise.models.schema import Schema
 from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.linear.learner import L2, LinearLearner
 from rankwise.rankers.sklearn import check_fitted
+from rankwise.rankers.table import Recipe
 from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, metrics_of, objective_of
@@ -48,6 +49,7 @@ class LinearRanker(IterativeRanker):
     """
 
     name = "linear"
+    portfolio = (Recipe("softmax_ce", {}, small=(3, 9)),)  # it errs otherwise than trees
     unit = "strengths"
     single = folds_choose = True
     first_round_pace = 1.0

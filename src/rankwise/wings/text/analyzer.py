@@ -2,10 +2,11 @@
 
 import html.parser
 import re
+import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 from rankwise import check
@@ -14,6 +15,8 @@ from rankwise.check.parameters import AtLeast, Unset, check_declared
 _WORD = re.compile(r"\w+")
 _MARKED = re.compile(r"<!\[(?!CDATA\[)")
 """Marked sections other than CDATA, which the parser of Python does not take."""
+_STEMMING = threading.Lock()
+"""Stemmers keep the word that they are at, and services search in several threads."""
 _KEPT = 1 << 20
 """Distinct words whose terms are remembered."""
 ENGLISH = frozenset(
@@ -109,7 +112,12 @@ class Analyzer:
             return str
         snowballstemmer: Any = check.optional("snowballstemmer", "text")
         check.choice("stem", self.stem, list(snowballstemmer.algorithms()))
-        return snowballstemmer.stemmer(self.stem).stemWord  # type: ignore[no-any-return]
+        return partial(_stem, snowballstemmer.stemmer(self.stem).stemWord)
+
+
+def _stem(stemmed: Callable[[str], str], word: str) -> str:
+    with _STEMMING:
+        return stemmed(word)
 
 
 def _parts(word: str) -> list[str]:

@@ -43,7 +43,7 @@ _WORDS = {
     "bm25": "BM25", "lm": "likelihood of the query", "tfidf": "tf-idf cosine", "found": "share of the query found",
     "found_idf": "share of the query found, rare words counting more", "window": "words of the passage with all found",
     "phrase": "the query word by word", "first": "words before the first one found", "length": "words",
-    "score": "score", "reciprocal": "rank", "scaled": "score from 0 to 1",
+    "score": "score", "reciprocal": "rank", "scaled": "scaled score",
 }  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def checked_names(features: Sequence[str] | None, documents: Documents, runs: Se
     for name in chosen:
         check.choice("each of the features", name, known)
     if not chosen:
-        raise check.error("there must be at least one feature", hint="leave features= out for all")
+        raise check.error("there must be at least one feature", hint="leave `features=…` out for all")
     return chosen
 
 
@@ -123,7 +123,7 @@ def matrix(documents: Documents, words: Words, candidates: Candidates, names: Se
 
 
 def _of_queries(documents: Documents, words: Words) -> dict[str, Array]:
-    lowest = documents.arrays["idf"].reshape(len(documents.fields), -1).min(0)[words.distinct]
+    lowest = documents.arrays["idf"].reshape(len(documents.fields), -1)[:, words.distinct].min(0)
     count = np.diff(words.distinct_offsets)
     total, largest = np.zeros(count.size), np.zeros(count.size)
     query = np.repeat(np.arange(count.size), count)
@@ -182,9 +182,9 @@ def value(name: str, text: str | None) -> str:
     """
     if text is None:
         return "none"
-    number = float(text)
+    number = round(float(text), 6) + 0.0  # no −0
     if name.startswith("reciprocal("):
         return f"{1.0 / number - RANK_CONSTANT:.0f}" if number else "not found"
     if name.startswith("phrase("):
         return "yes" if number else "no"
-    return f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
+    return (f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}").replace("-", "−")

@@ -11,7 +11,7 @@ _BEFORE = 50
 """Letters before the first word of a passage."""
 _READ = 50_000
 """Letters of a field in which words are looked for."""
-_SHORT = 20
+_SHORT = 30
 """Letters of a field that tells too little to be shown alone."""
 
 
