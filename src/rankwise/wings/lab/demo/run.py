@@ -134,6 +134,7 @@ def demonstrate(
 
 
 def baseline(data: RankingDataset, features: Sequence[str]) -> Array:
+    """Return the sum of some features."""
     places = [(data.feature_names or ()).index(name) for name in features]
     return np.asarray(data.features[:, places].sum(1), np.float64)
 
