@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import polars as pl
 
@@ -131,14 +132,12 @@ def _kept(path: Path) -> _Kept | None:
 
 
 def _collected(progress: bool | None) -> _Kept:
-    found: dict[str, str] = {}
-    names: dict[str, str] = {}
+    found, names = dict[str, str](), dict[str, str]()
     modules = [f"{package}.{inner}".rstrip(".") for package, inside in _MODULES.items() for inner in inside]
-    for module in modules:
-        importlib.import_module(module)  # all of them first: scipy.special adds to the docstring of numpy.sinc
+    rooms = [*map(importlib.import_module, modules)]  # all of them first: scipy.special adds to numpy.sinc's docstring
     with bars.bar(progress, len(modules), "documentation") as update:
-        for number, module in enumerate(modules):
-            for name, doc in _public(module):
+        for number, (module, room) in enumerate(zip(modules, rooms, strict=True)):
+            for name, doc in _public(module, room):
                 names[name] = doc
                 found[doc] = min(found.get(doc, name), name, key=_rank)
             if update:
@@ -154,9 +153,7 @@ def _collected(progress: bool | None) -> _Kept:
     return rows, qrels
 
 
-def _public(module: str) -> Iterator[tuple[str, str]]:
-    """Public names of a module, and their docstrings."""
-    room = importlib.import_module(module)
+def _public(module: str, room: ModuleType) -> Iterator[tuple[str, str]]:
     for name in getattr(room, "__all__", None) or [one for one in dir(room) if not one.startswith("_")]:
         value = getattr(room, name, None)
         if (inspect.isclass(value) or callable(value)) and (doc := (inspect.getdoc(value) or "").strip()):
