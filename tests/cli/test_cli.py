@@ -111,7 +111,7 @@ def test_options_have_one_name_in_every_command():
     names = {name: [word for option in command.params for word in option.opts] for name, command in commands.items()}
     # These only print, or draw.
     silent = {"objectives", "data info", "data check", "data list", "data skew", "clicks info", "clicks compare"}
-    silent |= {"interleave", "serve", "versions"}
+    silent |= {"interleave", "serve", "text search", "versions"}
     assert {name for name, words in names.items() if "--output" not in words} == silent
     assert all(("--output" in words) == ("-o" in words) for words in names.values())
     used = {word for words in names.values() for word in words}
@@ -792,7 +792,7 @@ def test_interruption_exits_with_130(monkeypatch: pytest.MonkeyPatch):
 def test_exit_codes_and_streams_of_the_real_thing():
     fine = shell("data", "list", "--json")
     assert (fine.returncode, fine.stderr) == (0, "")
-    assert len(json.loads(fine.stdout)) == len(rw.datasets())
+    assert len(json.loads(fine.stdout)) == len(rw.data.datasets())
     bad = shell("data", "info", "nowhere.txt", "--json")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert re.fullmatch(r"error: there is no file nowhere\.txt\.[^\n]*\n", bad.stderr)

@@ -89,7 +89,7 @@ def test_threads_share_a_stemmer():
         for _ in range(20):
             shared = rw.text.Analyzer(stem="english")
             with ThreadPoolExecutor(4) as pool:
-                found = [pool.submit(lambda one=shared: [one(word) for word in words]) for _ in range(4)]
+                found = [pool.submit(list, map(shared, words)) for _ in range(4)]
             assert all(one.result() == expected for one in found)
     finally:
         sys.setswitchinterval(before)

@@ -1,13 +1,26 @@
-"""The commands ``text features``, ``text save`` and ``text search``."""
+"""The commands ``text features``, ``text save``, ``text search`` and ``fuse``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import rankwise as rw
 from rankwise.base.arrays import Keywords
-from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.cli.wing import DATA, Only, Running, of, register_group
+from rankwise.check.parameters import AtLeast, OneOf, Option, Unset, Within
+from rankwise.cli.wing import (
+    DATA,
+    EVALUATE,
+    Only,
+    Running,
+    arguments,
+    console,
+    inputs,
+    of,
+    outputs,
+    register,
+    register_group,
+)
 from rankwise.evaluation import ranking_names
+from rankwise.wings.text import fusion
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -63,7 +76,7 @@ def save(
     model: Annotated[Path, "The folder of a model trained on the data of text features.", Option(metavar="MODEL")],
     documents: _Documents,
     *,
-    output: Annotated[Path, "The folder to write.", Option(short="-o", metavar="FOLDER")],
+    output: Annotated[Path, "The folder to write.", Option(short="-o", metavar="DIR")],
     field: _Fields = ["title", "text"],  # noqa: B006
     column: _Columns = [],  # noqa: B006
     id_: _Id = None,
@@ -86,7 +99,7 @@ def save(
 
 
 def search(
-    folder: Annotated[Path, "The folder of a search, as text save writes it.", Option(metavar="FOLDER")],
+    saved: Annotated[Path, "The folder of a search, as text save writes it.", Option(metavar="FOLDER")],
     query: Annotated[str, "The words to search.", Option(metavar="QUERY")],
     *,
     k: Annotated[int, AtLeast(1), "How many documents are shown.", Option(short="-k")] = 10,
@@ -97,7 +110,7 @@ def search(
 
     rankwise text search search "median of an array" --explain
     """
-    found = rw.text.Search.load(folder)(query, k)
+    found = rw.text.Search.load(saved)(query, k)
     why = found.explain(*found.rivals) if explain and len(found.documents) > 1 else None
     document = found.to_dict() | ({} if why is None else {"why": why.to_dict()})
     running.say(document, found, *([] if why is None else [f"\n{why}"]))
@@ -110,6 +123,49 @@ def _indexed(
     return rw.text.Documents(documents, **names, analyzer=rw.text.Analyzer(**settings), progress=running.progress)
 
 
+def fuse(
+    runs: Annotated[list[str], "TREC runs, two or more.", Option(metavar="name=RUN…")],
+    *,
+    method: Annotated[str, OneOf(fusion.METHODS), "How runs are fused."] = "rrf",
+    share: Annotated[
+        Keywords, "The weight of a run; may be repeated, and is given for each.", Option(metavar="NAME=VALUE")
+    ] = inputs.NONE,
+    constant: Annotated[float, Within(0), "The constant of rrf."] = 60.0,
+    scale: Annotated[str, OneOf(fusion.SCALES), "How convex and combmnz scale scores within a query."] = "min-max",
+    minimum: Annotated[
+        Keywords, "The least score that a run can have, for the scale minimum; 0 if not given.",
+        Option(metavar="NAME=VALUE"),
+    ] = inputs.NONE,
+    depth: Annotated[int | None, AtLeast(1), "Documents of each run that count.", Unset("all")] = None,
+    qrels: Annotated[
+        Path | None, "Judgements that choose the weights of a convex combination.", Unset("weights are given")
+    ] = None,
+    output: arguments.Scores = None,
+    tag: arguments.Tag = "fused",
+    running: Annotated[Running, Only("seed", "force", "json", "progress", "threads")],
+) -> None:  # fmt: skip
+    """Fuse TREC runs into one.
+
+    rankwise fuse bm25.run vectors.run -o fused.run
+    rankwise fuse bm25.run vectors.run --method convex --share bm25=0.3 --share vectors=0.7 -o fused.run
+    rankwise fuse bm25.run vectors.run --qrels qrels.txt -o fused.run
+    """
+    running.check_target(output)
+    if output is not None:
+        outputs.format_of_scores(output)
+    found = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
+    settings: Keywords = {"scale": scale, "minimum": minimum, "depth": depth}
+    about = {"method": method, "runs": ", ".join(found)}
+    if qrels is not None:
+        tuned = rw.text.tune_fusion(found, qrels, seed=running.seed, progress=running.progress, **settings)
+        fused, about = tuned.fuse(found), {"method": "convex", "runs": about["runs"], "weights": tuned.sentence}
+        console.note(str(tuned))
+    else:
+        fused = rw.fuse(found, method, weights=share or None, k=constant, **settings)
+    running.deliver_scores(*fusion.as_data(fused), output, about, tag)
+
+
 def add(app: "Typer") -> None:
     """Add the commands of the wing."""
     register_group(app, DATA, "text", "From texts to a ranking.", features, save, search)
+    register(app, EVALUATE, fuse)

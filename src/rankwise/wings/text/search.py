@@ -191,12 +191,15 @@ def _needed(pages: Documents, model: Any, runs: Mapping[str, Any], depth: int) -
         run = re.fullmatch(rf"(?:{'|'.join(features.OF_RUN)})\((.*)\)", unknown[0])
         hint = "index the documents with the fields and columns of the training data"
         if run is not None:
-            hint = f"pass the run of the training data: runs={{…, {run[1]!r}: …}}"
+            hint = f"`pass the run of the training data: runs={{…, {run[1]!r}: …}}|save it in Python: rw.text.Search`"
         got = f"{unknown[0]}{f' and {len(unknown) - 1} more' * (len(unknown) > 1)}"
         raise check.error("the model has features that the search cannot compute", got=got, hint=hint)
     trained_on = model.trained_on_
     lists, most = trained_on.get("documents", 0) / max(trained_on.get("queries", 1), 1), depth * len(runs)
     if lists > most:
-        got, hint = f"{lists:.4g} documents per query, where depth={depth} gives at most {most}", "pass their depth="
+        got, hint = (
+            f"{lists:.4g} documents per query, where depth={depth} gives at most {most}",
+            "`pass depth=…|use --depth N`",
+        )
         raise check.error("the model was trained on longer lists of candidates", got=got, hint=hint)
     return tuple(names)
