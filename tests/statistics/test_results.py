@@ -31,7 +31,7 @@ from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
 from rankwise.wings.judging.prediction_powered import JudgedMean
 from rankwise.wings.judging.result import JudgedEvaluation
-from rankwise.wings.lab.demo.run import HEADLINE, METRICS, Demonstration
+from rankwise.wings.lab.demo.run import BASELINES, HEADLINE, RANKERS, Demonstration
 from rankwise.wings.recommend.choice import Candidate, RecommenderChoice
 from tests.refusals import refusal, refuses
 from tests.wings.lab import synthetic_results
@@ -206,12 +206,11 @@ def plan() -> Any:
 
 
 def demonstration() -> Demonstration:
-    values = RNG.random((4, 12))
-    one, other, floor, ceiling = (evaluation(**dict.fromkeys(METRICS, row)) for row in values)
+    values = np.sort(RNG.random((len(BASELINES) + len(RANKERS), 12)), axis=0)
+    systems = {name: evaluation(**{HEADLINE: row}) for name, row in zip([*BASELINES, *RANKERS], values, strict=True)}
     return Demonstration(
-        parts={"train": data(), "valid": data(), "test": data()}, comparison=rw.compare({"one": one, "other": other}),
-        limits={"random": floor, "best": ceiling}, curves={"one": [0.1, 0.3]}, leaderboard=leaderboard(),
-        tested=evaluation(**{HEADLINE: values[0]}), folder=Path("demo"), files={},
+        data="pages", parts={"train": data(), "valid": data(), "test": data()}, comparison=rw.compare(systems),
+        query="q", why="it is", folder=Path("demo"),
     )  # fmt: skip
 
 
