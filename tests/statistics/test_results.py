@@ -166,6 +166,17 @@ def feature_selection() -> FeatureSelection:
     return FeatureSelection(metric="ndcg@10", rows=rows, curve=curve, point=1, cost=1.0, **about)
 
 
+RUN = {f"q{number}": {"a": 3.0, "b": number % 4, "c": 1.0} for number in range(12)}
+
+
+def found() -> Any:
+    pages = rw.text.Documents({name: f"{name} of an array <b>" for name in ("mean", "sum", "max")}, fields=["text"])
+    queries = {"q": "mean of array", "p": "sum"}
+    runs, qrels = {"bm25": pages.search(queries)}, {"q": {"mean": 1}, "p": {"sum": 1}}
+    model = rw.LinearRanker(l2=0.1, threads=1).fit(rw.text.dataset(pages, queries, runs, qrels))
+    return rw.text.Search(pages, model)("sum of array")
+
+
 def data_check() -> DataCheck:
     findings = (
         DataFinding("error", "copies", "3 queries are in both.", "train, test", 3.0, "drop them"),
@@ -247,6 +258,8 @@ RESULTS: dict[str, Any] = {
     "Cascade": lambda: rw.text.cascade(
         data().features[:, 0], data().features[:, 1], data(), depths=[2, 4], seconds=(0.1, 0.2)
     ),
+    "SearchResult": found,
+    "TunedFusion": lambda: rw.text.tune_fusion({"one": RUN, "other": RUN}, {name: {"a": 1} for name in RUN}, "rr"),
     "DataCheck": data_check,
     "RecommenderChoice": choice,
     "FeatureComparison": lambda: compare_features(data(), data().with_(features=60.0 * data().features)),

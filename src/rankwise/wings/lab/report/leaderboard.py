@@ -42,6 +42,13 @@ def write_leaderboard(
     )
 
 
+def section(leaderboard: "Leaderboard", tested: "Evaluation") -> tuple[str, str, str]:
+    """Return the leaderboard as a section of another page: name, title and content."""
+    board, drawing = _parts(leaderboard)
+    words = html.paragraphs(leaderboard.table().notes)
+    return "search", "A ranker within a time", "\n".join([words, board, drawing, _tested(tested)])
+
+
 def _parts(leaderboard: "Leaderboard") -> tuple[str, str]:
     """The table and the figure."""
     table = leaderboard.table()

@@ -12,14 +12,15 @@ from rankwise.wings.lab.bounding import figure as orderings
 from rankwise.wings.lab.experiments.comparisons import comparison
 from rankwise.wings.lab.experiments.running.store import slug
 from rankwise.wings.lab.experiments.summary import claimed
-from rankwise.wings.lab.report import html, mean_figures, per_query_figures, result_tables, training
+from rankwise.wings.lab.report import html, leaderboard, mean_figures, per_query_figures, result_tables, training
 from rankwise.wings.lab.report.blocks import Plot, Tabled
 from rankwise.wings.lab.report.explorer import packed
 from rankwise.wings.lab.report.summary import agreement, headline, provenance_section, summary
 from rankwise.wings.lab.report.view import View
 
 if TYPE_CHECKING:
-    from rankwise import Comparison
+    from rankwise import Comparison, Evaluation
+    from rankwise.model_selection import Leaderboard
     from rankwise.wings.lab.experiments.results import Results
 
 PAGE = "report.html"
@@ -38,6 +39,7 @@ def write_report(
     folder: str | Path,
     *,
     tunings: Mapping[str, Tuning] | None = None,
+    search: "tuple[Leaderboard, Evaluation] | None" = None,
     force: bool = False,
     progress: Callable[[str], object] = str,
 ) -> Path:
@@ -46,7 +48,8 @@ def write_report(
     The page is one file that needs no network: what was found in words, tables, figures, the query explorer, and how it
     was made. Beside it, ``report-files`` holds every figure as SVG and PNG and every table as LaTeX and Markdown, each
     with its numbers as CSV. Which of them there are follows from what the results hold; ``tunings`` adds figures of
-    searches for parameters, by name. ``progress`` is called with the title of what is drawn next.
+    searches for parameters, by name, and ``search`` the leaderboard of one for a ranker, with its value on test data.
+    ``progress`` is called with the title of what is drawn next.
     """
     folder = Path(folder)
     files = folder / FILES
@@ -65,6 +68,8 @@ def write_report(
         if texts:
             text = html.paragraphs([_ORDERINGS]) + "\n" if name == "orderings" else ""
             written.append((name, title, text + "\n".join(texts)))
+    if search is not None:
+        written.append(leaderboard.section(*search))
     progress("The query explorer")
     data = packed(view) if results.queries.height else None
     if comparisons:
