@@ -166,5 +166,6 @@ def _prepare(folder: Path, force: bool) -> Path:
     (folder / "models").mkdir(parents=True, exist_ok=True)
     check_writable_folder(folder / "models")
     with replacing(folder / MARK, force=True) as new:
-        new.write_text("rankwise demo made this folder. Running it again replaces the files that it wrote.\n")
+        text = "rankwise demo made this folder. Running it again replaces the files that it wrote.\n"
+        new.write_text(text, encoding="utf-8")
     return folder
