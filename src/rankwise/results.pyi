@@ -19,3 +19,4 @@ from rankwise.statistics.objective_checks import ObjectiveChecks as ObjectiveChe
 from rankwise.statistics.reliability import Reliability as Reliability
 from rankwise.wings.judging.result import JudgedEvaluation as JudgedEvaluation
 from rankwise.wings.recommend.choice import RecommenderChoice as RecommenderChoice
+from rankwise.wings.text.cascade import Cascade as Cascade

@@ -63,6 +63,14 @@ def test_a_gate_that_cannot_tell(folder):
     assert "By segment" not in result.stdout
 
 
+def test_a_column_says_what_nobody_judged(folder, tmp_path):
+    lines = (folder / "judged.csv").read_text(encoding="utf-8").splitlines()
+    more = ["judged", *("0" if line.split(",")[1] == "0" else "1" for line in lines[1:])]
+    (tmp_path / "judged.csv").write_text("\n".join(map(",".join, zip(lines, more, strict=True))), encoding="utf-8")
+    words = tmp_path / "judged.csv", f"old={folder}/old.txt", f"new={folder}/new.txt", "--judged", "judged", "--json"
+    assert json.loads(run("compare", *words).stdout)["judged"]["old"]["mean"] < 1.0
+
+
 def test_results_keep_segments(folder, tmp_path):
     for name in ("old", "worse"):
         words = folder / "judged.csv", folder / f"{name}.txt", "--segment", "device", "-m", "ndcg@10"
@@ -77,7 +85,12 @@ def test_refusals(folder, tmp_path):
     words = "compare", folder / "judged.csv", folder / "old.txt", folder / "new.txt"
     assert "--not-worse-than" in refused(*words, "--not-worse-than", 0)
     assert "a segment must be the same for all documents of a query" in refused(*words, "--segment", "bm25")
-    assert "a gate is for one system" in refused(*words, folder / "worse.txt", "--not-worse-than", 0.1)
+    text = refused(*words, folder / "worse.txt", "--not-worse-than", 0.1)
+    assert "a gate is for one system" in text
+    assert "Hint: name two rankings." in text
+    assert "Hint: give queries weights, or a table with the columns query and traffic." in refused(
+        *words, "--segment", "traffic"
+    )
     (tmp_path / "twice.csv").write_text("query,market\nq1,de\nq1,fr\n", encoding="utf-8")
     (tmp_path / "other.csv").write_text("id,market\nq1,de\n", encoding="utf-8")
     assert "one row" in refused(*words, "--segment", tmp_path / "twice.csv")

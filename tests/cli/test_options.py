@@ -132,6 +132,9 @@ OWN_WORDS = {
     "--negatives": "a share, a number or both",  # of the same: how many negatives
     "--segment": "the column of a log; features of queries, several, or a table",
     "--history": "the folder of a history of comparisons; the events of a user, of recommenders",
+    "--id": "the id of a query to explain; the column of ids of documents",
+    "--run": "a file of a retriever's run; several of them by name",
+    "--split": "how the data of recommenders are split; whether the analyzer splits words at capitals",
     "--queries": "how many of a sample, or the file of their texts beside --documents",
 }
 PATHS = {"FILE", "DIR", "FILES"}

@@ -65,6 +65,7 @@ def test_what_is_known_comes_first():
         ({"a": 1, "b": 2}, {"what": "a segment is missing", "where": "query 'c'"}),
         (np.array([1, 2]), {"what": "segments must be one value per query", "got": "shape (2,) for 3 queries"}),
         (7, {"what": "…segment…"}),
+        ([], {"what": "segments need a feature, or a value for each query"}),
     ],
 )
 def test_what_is_no_segment_is_refused(segment, fields):

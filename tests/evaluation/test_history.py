@@ -105,7 +105,7 @@ def test_damaged_and_foreign_files_are_named(tmp_path):
     path = append(tmp_path)
     whole = path.read_text(encoding="utf-8")
     document = json.loads(whole)
-    system = next(iter(document["comparison"]["mean"]["ndcg@10"]))
+    first, last = document["comparison"]["mean"]["ndcg@10"]
     damaged = {
         "half.json": whole[: len(whole) // 2],
         "list.json": "[]",
@@ -113,24 +113,26 @@ def test_damaged_and_foreign_files_are_named(tmp_path):
         "deep.json": "[" * 100_000,
         "other.json": json.dumps(document | {"format": "rankwise comparison 9"}),
         "time.json": json.dumps(document | {"time": "yesterday"}),
+        "late.json": json.dumps(document | {"time": "9999-12-31T23:59:59-10:00"}),
         "digest.json": json.dumps(document | {"data": {}}),
         "notes.txt": "hello",
     }
-    for name, value in {"text": "high", "nan": float("nan")}.items():
+    for name, system, value in (("text", first, "high"), ("nan", first, float("nan")), ("second", last, "low")):
         wrong = json.loads(whole)
         wrong["comparison"]["mean"]["ndcg@10"][system] = value
         damaged[f"{name}.json"] = json.dumps(wrong)
+    damaged["units.json"] = json.dumps(document | {"comparison": document["comparison"] | {"units": 10**400}})
     for name, text in damaged.items():
         Path(tmp_path, name).write_text(text, encoding="utf-8")
     Path(tmp_path, "bytes.json").write_bytes(b"\xff\xfe\x00")
     Path(tmp_path, "folder.json").mkdir()
     Path(tmp_path, ".hidden").write_text("")
     history = rw.results.read_history(tmp_path)
-    assert len(history.points) == 2
+    assert len(history.to_frame()) == 2
     assert set(history.skipped) == {*damaged, "bytes.json", "folder.json"}
     assert "notes.txt" in history.to_text()
     path.unlink()
-    with refusal(what="there are no comparisons in …", got="12 other files"):
+    with refusal(what="there are no comparisons in …", got="15 other files"):
         rw.results.read_history(tmp_path)
 
 

@@ -196,17 +196,45 @@ def read_solr(path: Path, rows: np.ndarray, names: list[str] = NAMES) -> np.ndar
     return np.array(scores, np.float64)
 
 
+def read_elastic(path: Path, rows: np.ndarray, names: list[str] = NAMES) -> np.ndarray:
+    """As Elasticsearch's TreeNode and WeightedSum: doubles, at most the threshold, absent ones by default_left."""
+    body = json.loads(path.read_text())
+    assert set(body) == {"description", "inference_config", "definition"}
+    extractors = body["inference_config"]["learning_to_rank"]["feature_extractors"]
+    assert [list(one) for one in extractors] == [["query_extractor"]] * len(names)
+    assert [one["query_extractor"]["feature_name"] for one in extractors] == names
+    ensemble = body["definition"]["trained_model"]["ensemble"]
+    assert ensemble["aggregate_output"] == {"weighted_sum": {}}
+    assert ensemble["feature_names"] == names
+    splits = {"node_index", "decision_type", "split_feature", "threshold", "left_child", "right_child", "default_left"}
+
+    def walk(nodes: list[dict[str, Any]], row: list[float]) -> float:
+        node = nodes[0]
+        while "leaf_value" not in node:
+            assert set(node) == splits
+            assert node["decision_type"] == "lte"
+            value = row[node["split_feature"]]
+            left = node["default_left"] if np.isnan(value) else value <= node["threshold"]
+            node = nodes[node["left_child" if left else "right_child"]]
+        return node["leaf_value"]
+
+    trees = [one["tree"]["tree_structure"] for one in ensemble["trained_models"]]
+    assert all(node["node_index"] == place for nodes in trees for place, node in enumerate(nodes))
+    return np.array([sum(walk(nodes, row) for nodes in trees) for row in rows.tolist()])
+
+
 READERS = {
     "onnx": read_onnx,
     "treelite": read_treelite,
     "elasticsearch": read_plugin,
+    "elastic-ltr": read_elastic,
     "vespa": read_vespa,
     "solr": read_solr,
 }
 
 
 def test_every_format_has_a_reader_here():
-    assert [*READERS, "sql"] == list(FORMATS)  # which has no trees: see test_linear.py
+    assert [*READERS, "sql"] == list(FORMATS)  # see test_sql.py
 
 
 @pytest.mark.parametrize(("library", "objective"), TREES)
@@ -220,7 +248,7 @@ def test_a_thousand_documents_score_the_same_elsewhere(name, library, objective,
 
 
 @pytest.mark.parametrize("library", NATIVE)
-@pytest.mark.parametrize("name", ["onnx", "treelite", "solr"])
+@pytest.mark.parametrize("name", ["onnx", "treelite", "elastic-ltr", "solr"])
 def test_sums_have_the_precision_of_the_library(name, library, models, tmp_path):
     """Trees may be added up in another order there, when threads share them."""
     model, rows = models[library, "xendcg", True], rows_for()
@@ -347,7 +375,7 @@ def test_other_shapes_of_trees(models, tmp_path):
         "missing right": rw.CatBoostRanker("xendcg", **SMALL, nan_mode="Max").fit(data),
     }
     for what, model in others.items():
-        for name in ("onnx", "treelite", "elasticsearch", "vespa", "solr"):
+        for name in READERS:
             path = rw.export(model, tmp_path / "model", name, force=True)
             scores = READERS[name](path, rows)
             np.testing.assert_allclose(scores, model.predict(rows), atol=1e-5, rtol=0, err_msg=f"{what} {name}")

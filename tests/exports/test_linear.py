@@ -102,9 +102,6 @@ def test_what_an_engine_cannot_compute_is_refused_with_what_can(tmp_path):
             rw.export(model, tmp_path / "model", name, names=names)
     with refusal(what="treelite takes trees, and no linear models", got="LinearRanker"):
         rw.export(model, tmp_path / "model", "treelite")
-    with refusal(what="a query in SQL is written of linear models", got="trees of lightgbm"):
-        trees = rw.LightGBMRanker(rounds=2, threads=1).fit(lists())
-        rw.export(trees, tmp_path / "model", "sql")
     with refusal(what="qid and document name queries and documents there", got="'Document'"):
         rw.export(model, tmp_path / "model", "sql", names=[*names[:-1], "Document"])
     assert not list(tmp_path.iterdir())

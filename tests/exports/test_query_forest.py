@@ -39,7 +39,7 @@ def test_what_scores_one_document_after_the_other_is_refused_with_a_hint(tmp_pat
         with refusal(
             what=f"{system} scores documents one by one, and these trees compare them with the others of their query",
             got="transform='raw+query'",
-            hint="train without transform, export to onnx, or serve model.scorer()",
+            hint="train without transform, export to onnx or sql, or serve model.scorer()",
         ):
             rw.export(model, tmp_path / "model", name, names=names)
     assert not list(tmp_path.iterdir())

@@ -207,3 +207,30 @@ def test_the_five_folds_of_mq2008():
     found = rw.cross_validate(quick(rounds=20), folds=folds, metrics="ndcg@10")
     assert found.query_ids.size == 784
     assert 0.6 < found.mean["ndcg@10"] < 0.8
+
+
+@pytest.mark.filterwarnings("ignore:.*were judged")
+@pytest.mark.parametrize("prepared", [False, True])
+def test_what_nobody_judged_is_known_of_all_folds(data: rw.RankingDataset, prepared: bool):
+    judged = (np.random.default_rng(0).random(data.n_docs) < 0.7).astype(int)
+    thin = data.with_(labels=data.labels * judged, judged=judged)
+    folds: Any = 3
+    if prepared:
+        thirds = [np.arange(start, 31, 3) for start in range(3)]
+        folds = [(thin.take(np.setdiff1d(np.arange(31), part)), thin.take(part)) for part in thirds]
+    found = rw.cross_validate(Spy(), None if prepared else thin, folds, metrics="ndcg@5")
+    whole = rw.evaluate(data.features[:, 0].astype(np.float64), thin, "ndcg@5")
+    assert found.judged is not None
+    assert found.judged.mean == pytest.approx(whole.judged.mean)  # type: ignore[union-attr]
+    assert "judged@5" in found.to_text()
+    pair = rw.compare({"one": found, "other": rw.cross_validate(Second(), thin, 3, metrics="ndcg@5")}).pairs[0]
+    assert (
+        pair.filled_difference is None
+    ) is prepared  # where queries are in another order, ids of documents are needed
+
+
+class Second(Spy):
+    """Scores by the second feature."""
+
+    def predict(self, data: rw.RankingDataset) -> Any:
+        return data.features[:, 1].astype(np.float64)

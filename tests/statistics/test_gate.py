@@ -160,9 +160,12 @@ def test_refusals():
     refuses(lambda: comparison.gate(0.01, system="a"), what="a gate needs two systems")
     refuses(lambda: comparison.gate(0.01, system="d"), got="'d'")
     refuses(lambda: comparison.gate(0.01, system="b", metric="rr"), got="'rr'")
+    refuses(lambda: comparison.gate(0.01, system="b", metric=[]), what="a gate needs a metric")
     trials = rw.compare({"a": [0.1, 0.2, 0.3], "b": [0.2, 0.3, 0.4]}, metrics="ap")
     refuses(lambda: trials.gate(0.01), what="a gate goes by queries", got="pairs by trial")
-    refuses(lambda: rw.compare(three, level=0.4).gate(0.01, system="b"), what="…one-sided…")
+    refuses(
+        lambda: rw.compare(three, level=0.4).gate(0.01, system="b"), what="…one-sided, must be a number in (0.5, 1)"
+    )
     assert rw.compare(three, baseline="c").gate(0.9, system="b").against == "c"
 
 
@@ -182,4 +185,6 @@ def test_what_depends_on_unjudged_documents_cannot_tell():
     labels = {"market": market.astype(object)}
     said = [compared(one, labels, partial(rw.compare, correction="none", test="t")) for one in (comparison, unsettled)]
     assert [one.verdict for one in said[0].pairs] == ["gains", "gains"]
-    assert [one.verdict for one in said[1].pairs] == ["gains", "cannot tell"]
+    assert [(one.verdict, one.unsettled) for one in said[1].pairs] == [("gains", False), ("cannot tell", True)]
+    told = "By ap, whether new gains or loses on market fr, against old, depends on documents that were never judged."
+    assert said[1].sentence.endswith(told)

@@ -124,7 +124,8 @@ def without_rankings(run: Any, qrels: Any) -> rw.Evaluation:
 def test_no_finding_rests_on_a_verdict_that_depends_on_holes():
     systems, qrels = runs()
     found = Finding.of(rw.compare(systems, qrels, "ndcg(empty=0)@10"), "ndcg(empty=0)@10")
-    assert found.beaten == []
+    assert (found.beaten, found.close, found.unsettled) == ([], ["b"], ("b",))
+    assert found.headline() == "who is ahead depends on documents that were never judged"
 
 
 def test_complete_judgements_change_nothing():

@@ -244,6 +244,10 @@ RESULTS: dict[str, Any] = {
     "Frontier": frontier,
     "LearningCurve": learning_curve,
     "FeatureSelection": feature_selection,
+    "LinearWeights": lambda: rw.LinearRanker(threads=1).fit(data()).weights(),
+    "Cascade": lambda: rw.text.cascade(
+        data().features[:, 0], data().features[:, 1], data(), depths=[2, 4], seconds=(0.1, 0.2)
+    ),
     "DataCheck": data_check,
     "RecommenderChoice": choice,
     "FeatureComparison": lambda: compare_features(data(), data().with_(features=60.0 * data().features)),
@@ -281,6 +285,8 @@ PLOTS = {
         "Frontier",
         "LearningCurve",
         "DataCheck",
+        "Cascade",
+        "LinearWeights",
     ),
     *(
         "FeatureSelection",

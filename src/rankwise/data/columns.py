@@ -258,6 +258,7 @@ COLUMNS: tuple[DataColumn, ...] = (
         dtype="int8",
         check=lambda values, data: check.judged(values, data.labels, data.offsets, data.query_ids),
         role="judged",
+        option="The column of what was judged: 1; 0 of documents that nobody judged.",
     ),
     DataColumn(
         name="strata",

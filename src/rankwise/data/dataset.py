@@ -95,7 +95,7 @@ class RankingDataset:
     ) -> None:
         values: Keywords = {"labels": labels, **optional}
         if values["labels"] is None:
-            hint = "give documents that nobody judged label 0 and judged=0, as a table without labels has"
+            hint = "give documents that nobody judged label 0 and `judged=0`, as a table without labels has"
             raise check.error("labels must be one number per document", got="None", hint=hint)
         feature_names, categorical = values.pop("feature_names", None), values.pop("categorical", ())
         categories = values.pop("categories", None)

@@ -40,6 +40,8 @@ def segments_of(
     {'segment': array(['desktop', 'phone'], dtype=object)}
     """
     several = isinstance(segment, list | tuple) and len(segment) != ids.size
+    if several and not cast("list[Any]", segment):
+        raise check.error("segments need a feature, or a value for each query", got="none")
     found: Labels = {}
     for one in cast("list[Any]", segment) if several else [cast("Any", segment)]:
         named = (
@@ -76,7 +78,10 @@ def traffic_segments(counts: Any) -> Any:
     sizes, place = np.unique(-numbers, return_inverse=True)
     mass = np.bincount(place, numbers)
     if sizes.size < 2:
-        hint = "`pass segment={'traffic': rw.data.traffic_segments(counts)}`, of how often each is asked"
+        hint = (
+            "`pass segment={'traffic': rw.data.traffic_segments(counts)}, of how often each is asked|give queries "
+            "weights, or a table with the columns query and traffic`"
+        )
         what = "head, torso and tail need queries that are asked more often than others"
         raise check.error(what, got="the same weight for all", hint=hint)
     before = (np.cumsum(mass) - mass) / mass.sum()  # traffic of more frequent queries

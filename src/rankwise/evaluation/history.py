@@ -68,8 +68,8 @@ def read_history(folder: str | Path) -> "History":
         if path.name.startswith(".") or files.is_part(path):
             continue
         try:
-            points += _points(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError):
+            points += [*_points(json.loads(path.read_text(encoding="utf-8")))]  # all of a file, or none
+        except (ValueError, TypeError, KeyError, AttributeError, OSError, OverflowError, RecursionError):
             skipped.append(path.name)
     if not points:
         beside = f"{len(skipped)} other files" if skipped else "an empty folder"
@@ -189,7 +189,7 @@ def _points(document: Any) -> Iterator[Point]:
                 raise ValueError(system)
             yield Point(
                 time=time, metric=metric, system=system, mean=values[0], low=values[1], high=values[2],
-                queries=int(compared["units"]), data=digests[0], scores=digests[1],
+                queries=int(np.int64(compared["units"])), data=digests[0], scores=digests[1],
             )  # fmt: skip
 
 

@@ -51,11 +51,14 @@ def measure(
     documents = (lists.labels, lists.offsets, lists.document_ids, lists.judged, lists.more_labels)
     ranked = Ranked(values, *documents, predicts=getattr(system, "predicts_", None))
     settings["candidates"] = getattr(lists, "candidates", "")  # of lists of texts
-    settings |= {"judgements": judgements_of(lists, chosen_metrics), "judged": _judged(values, lists, chosen_metrics)}
+    settings |= {
+        "judgements": judgements_of(lists, chosen_metrics),
+        "judged": judged_share(values, lists, chosen_metrics),
+    }
     return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)
 
 
-def _judged(scores: Array, data: RankingDataset, metrics: Sequence[Metric]) -> JudgedShare | None:
+def judged_share(scores: Array, data: RankingDataset, metrics: Sequence[Metric]) -> JudgedShare | None:
     """Return the share of judged documents among the first, up to the cutoff of the first metric, or 10."""
     if data.judged is None or not any(getattr(one, "label", None) is None for one in metrics):
         return None

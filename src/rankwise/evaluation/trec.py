@@ -30,7 +30,6 @@ _STRATA, _PRELS = "query 0 document stratum grade", "query document grade method
 _ASPECTS = "query aspect document grade"
 _NAMED = ("query", "document", "score", "tag", "grade", "stratum", "probability", "aspect")
 _OF_QRELS = ("stratum", "probability", "aspect")
-_GRADED = ("query", "document", "grade")
 _KEYS = ("query", "aspect", "document")
 _SHOWN = 80
 _NEVER_IN_TEXT = (*range(1, 9), *range(14, 32))
@@ -62,9 +61,6 @@ def read_qrels(path: str | Path, *, errors: str = "raise", aspects: bool = False
     """
     if files.ending(Path(path)) == ".csv":
         table: pl.DataFrame = hooks.find("qrels", "csv")(path)
-        if not {*_GRADED} <= set(table.columns):
-            got = f"columns {', '.join(table.columns)}"
-            raise check.error(f"qrels in .csv need columns {', '.join(_GRADED)}", got=got, where=str(path))
         return table.drop_nulls("grade")
     content = files.read_bytes(path)
     words = content.lstrip().split(b"\n", 1)[0].split()

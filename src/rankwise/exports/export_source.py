@@ -1,17 +1,19 @@
 """What is to be exported, seen the same way by every format."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check
+from rankwise.base.arrays import Json
 from rankwise.models.calibrated import CalibratedModel
 from rankwise.models.forests.forest import ForestModel
 from rankwise.models.forests.query_forest import QueryForest
 from rankwise.models.formats.tree_arrays import LEAF, Nodes
 from rankwise.models.linear import LinearModel
 from rankwise.models.model import Model
+from rankwise.models.sums import SumModel
 from rankwise.rankers.expressions import objective_of
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import load
@@ -32,9 +34,9 @@ class ExportedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportSource:
-    """A model on its way out: trees, a net or a linear model."""
+    """A model on its way out: trees, a net, a linear model, or for some formats a sum of trees and linear models."""
 
-    model: "ForestModel | QueryForest | NetModel | LinearModel"
+    model: "ForestModel | QueryForest | NetModel | LinearModel | SumModel"
     names: tuple[str, ...] | None
     """What features are called there."""
     path: Path
@@ -43,9 +45,11 @@ class ExportSource:
     """What it was trained with."""
     curve: Curve | None = None
     """The curve from scores to probabilities of a calibrated model."""
+    queries: Mapping[str, Json] = field(default_factory=dict)
+    """The queries whose scores are features there, by their names."""
 
     @classmethod
-    def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "ExportSource":
+    def of(cls, model: object, names: Sequence[str] | None, path: Path, *, sums: bool = False) -> "ExportSource":
         """Return the source of a ranker, of a model of another library, or of the folder of a ranker."""
         ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
         learned: Any = getattr(ranker, "model_", None)
@@ -54,9 +58,11 @@ class ExportSource:
             if curve is not None:
                 raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
             learned, curve = learned.model, learned.curve
-        if not (isinstance(learned, ForestModel | QueryForest | LinearModel) or hasattr(learned, "body")):
+        parts = list(_parts(learned)) if sums else [learned]
+        known = (ForestModel, QueryForest, LinearModel)
+        if not all(isinstance(one, known) for one in parts) and not hasattr(learned, "body"):
             raise _not_one(ranker, learned)
-        if learned.needs_lists and not isinstance(learned, QueryForest | LinearModel):  # of which some formats hold all
+        if learned.needs_lists and hasattr(learned, "body"):  # of the others some formats hold all
             raise check.error(
                 "exported models score documents one by one, and this net looks at whole lists",
                 got=repr(ranker),
@@ -95,7 +101,8 @@ class ExportSource:
     @property
     def net(self) -> "NetModel | None":
         """The net, if it is one."""
-        return None if isinstance(self.model, ForestModel | QueryForest | LinearModel) else self.model
+        others = (ForestModel, QueryForest, LinearModel, SumModel)
+        return None if isinstance(self.model, others) else self.model
 
     @property
     def linear(self) -> LinearModel | None:
@@ -127,7 +134,7 @@ class ExportSource:
             raise check.error(
                 f"{system} scores documents one by one, and these trees compare them with the others of their query",
                 got="transform='raw+query'",
-                hint="train without `transform`, export to onnx, or serve model.scorer()",
+                hint="train without `transform`, export to onnx or sql, or serve model.scorer()",
             )
         if self.forest is None:
             raise check.error(
@@ -156,6 +163,12 @@ class ExportSource:
                 hint=f"name all {self.n_features} with `names=[…]`, in the order of training",
             )
         return self.names
+
+
+def _parts(model: Any) -> Iterator[Model]:
+    """Iterate over the models that are added up, however deep."""
+    for one in getattr(model, "models", [model]):
+        yield from _parts(one) if isinstance(one, SumModel) else [one]
 
 
 def _trained_with(ranker: Any) -> dict[str, str]:

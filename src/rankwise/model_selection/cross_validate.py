@@ -16,12 +16,14 @@ from rankwise.base.arrays import Array, Ids, Json, Keywords, comparable, rows_of
 from rankwise.base.progress import Update, bar
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
+from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.segments import Labels, Segment
 from rankwise.evaluation import segments
+from rankwise.evaluation.measure import judged_share
 from rankwise.language import user_code
 from rankwise.language.workspace import Workspace
-from rankwise.metrics import MetricLike, metrics_for
+from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
 from rankwise.model_selection.fold_splits import fold_list
 from rankwise.models import storage
@@ -32,7 +34,7 @@ from rankwise.rankers.table import load
 from rankwise.rankers.training.resume import checkpoint_folder, fingerprint
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.settings import code_of
-from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.evaluation import Evaluation, Ranked
 from rankwise.statistics.judgements import Digests, judgements_of
 from rankwise.statistics.titles import Titles
 
@@ -171,10 +173,13 @@ def cross_validate(
             values = {str(metric): metric.of(scores, test) for metric in measured}
             about = cast("Ids", test.query_ids), test.weights, fold.queries, judgements_of(test, measured)()
             kinds = {name: labels[fold.queries] for name, labels in (known or {}).items()}
-            tested.append(
-                _Tested(model, scores, values, *about, segments.of_data(segment, test) if known is None else kinds)
-            )
-    return _pooled(data, tested, seed=seed, level=level, resamples=resamples)
+            kinds = segments.of_data(segment, test) if known is None else kinds
+            none = np.empty((test.n_docs, 0))
+            columns: Keywords = {"document_ids": test.document_ids, "judged": test.judged}
+            each = np.ones(test.n_queries) if test.weights is None else test.weights
+            lists = RankingDataset(none, test.labels, test.offsets, weights=each, **columns)
+            tested.append(_Tested(model, scores, values, *about, kinds, lists))
+    return _pooled(data, tested, measured, seed=seed, level=level, resamples=resamples)
 
 
 def checked_ranker(ranker: object) -> Any:
@@ -198,17 +203,27 @@ class _Tested(NamedTuple):
     queries: NDArray[np.int64] | None
     digests: Digests
     segments: Labels
+    lists: RankingDataset
+    """What was ranked, without features."""
 
 
-def _pooled(data: RankingDataset | None, tested: list[_Tested], **settings: Any) -> CrossValidation:
+def _pooled(
+    data: RankingDataset | None, tested: list[_Tested], measured: Sequence[Metric], **settings: Any
+) -> CrossValidation:
     """Pool the folds: in the order of the data, or one after the other."""
     weighted = any(one.weights is not None for one in tested)
     weights = np.concatenate([np.ones(one.ids.size) if one.weights is None else one.weights for one in tested])
     fold = np.repeat(np.arange(1, len(tested) + 1), [one.ids.size for one in tested])
-    order, scores = np.arange(fold.size), np.concatenate([one.scores for one in tested])
+    numbers = np.arange(fold.size)
     if data is not None:
         numbers = np.concatenate([one.queries for one in tested if one.queries is not None])
-        order = np.argsort(numbers)
+    order, scores = np.argsort(numbers), np.concatenate([one.scores for one in tested])
+    if all(one.lists.judged is not None for one in tested):  # then verdicts need the rankings
+        lists = concatenate([one.lists for one in tested])
+        ranks, lists = scores[rows_of(order, lists.offsets)[0]], lists.take(order)
+        settings["ranked"] = Ranked(ranks, lists.labels, lists.offsets, lists.document_ids, lists.judged)
+        settings["judged"] = judged_share(ranks, lists, measured)
+    if data is not None:
         rows, flat = rows_of(numbers, data.offsets)[0], scores
         scores = np.full(data.n_docs, np.nan)
         scores[rows] = flat

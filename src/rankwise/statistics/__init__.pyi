@@ -41,4 +41,5 @@ from rankwise.statistics.verdict import Gain as Gain
 from rankwise.statistics.verdict import gain as gain
 from rankwise.statistics.verdict import listed as listed
 
+from . import gate as gate
 from . import significance as significance

@@ -250,11 +250,13 @@ class Comparison(Result):
             notes += {one.note for one in self.paired.judged.values()}
         if self.paired.holes:
             notes.append(f"{self.paired.holes}.")
-        if self.paired.judged:
-            from rankwise.statistics import hole_verdicts
+        return (*notes, *self.of_holes())
 
-            notes += hole_verdicts.notes(self)
-        return tuple(notes)
+    def of_holes(self) -> list[str]:
+        """Return what unjudged documents could change, in sentences that explain the raised question marks."""
+        from rankwise.statistics import hole_verdicts
+
+        return hole_verdicts.notes(self) if self.paired.judged else []
 
     @property
     def _judged_title(self) -> str:

@@ -150,7 +150,7 @@ def gate(
 ) -> Gate:
     """Test that a system is not worse by more than a margin; see :meth:`Comparison.gate`."""
     margin = check.number("margin", margin, least=0.0, open_ends=True)
-    check.number("level of a gate, which is one-sided,", comparison.level, least=0.5, open_ends=True)
+    check.number("level of a gate, which is one-sided,", comparison.level, least=0.5, most=1.0, open_ends=True)
     paired, names = comparison.paired, comparison.systems
     if paired.unit != "query":
         what, hint = "a gate goes by queries", "compare evaluations, scores or models"
@@ -158,7 +158,7 @@ def gate(
     against = check.choice("against", against or comparison.baseline or names[0], names)
     others = [name for name in names if name != against]
     if system is None and len(others) > 1:
-        raise check.error("a gate is for one system", got=", ".join(others), hint="`pass system=…`, or compare two")
+        raise check.error("a gate is for one system", got=", ".join(others), hint="`pass system=…|name two rankings`")
     system = check.choice("system", system or others[0], names)
     if system == against:
         raise check.error("a gate needs two systems", got=f"{system!r} against itself")
@@ -166,6 +166,8 @@ def gate(
     if segment is not None:
         labels = segments_of(segment, paired.ids, weights=paired.weights, known=paired.segments | labels)
     chosen = comparison.metrics[:1] if metric is None else [metric] if isinstance(metric, str) else metric
+    if not len(chosen):
+        raise check.error("a gate needs a metric", got="none", hint=f"choose one of {', '.join(comparison.metrics)}")
     checks = []
     everything = np.ones(paired.ids.size, np.bool_)
     for title in chosen:

@@ -48,6 +48,8 @@ class SegmentPair:
     p_adjusted: float = np.nan
     """After Holm's correction over the segments and pairs of the metric; NaN where queries are too few to be tested."""
     verdict: SegmentVerdict = "cannot tell"
+    unsettled: bool = False
+    """Whether it cannot tell because documents were never judged."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -76,13 +78,19 @@ class SegmentComparison(Result):
         """Iterate over sentences on the pairs of systems that differ on some segment."""
         shown = titles_of(list(dict.fromkeys(one.metric for one in self.pairs)), titles)
         for (metric, system, against), rows in groupby(self.pairs, _key):
-            names: dict[str, list[str]] = {"gains": [], "loses": [], "cannot tell": []}
+            names: dict[str, list[str]] = {"gains": [], "loses": [], "cannot tell": [], "unjudged": []}
             for one in rows:
-                names[one.verdict].append(f"{one.segment} {one.value}")
+                names["unjudged" if one.unsettled else one.verdict].append(f"{one.segment} {one.value}")
             words = [f"{word} on {listed(names[word])}" for word in ("gains", "loses") if names[word]]
             if words:
                 rest = f"; these queries cannot tell on {listed(names['cannot tell'])}" if names["cannot tell"] else ""
                 yield f"By {shown[metric]}, {system} {' and '.join(words)}, against {against}{rest}."
+            if names["unjudged"]:
+                where = listed(names["unjudged"])
+                yield (
+                    f"By {shown[metric]}, whether {system} gains or loses on {where}, against {against}, depends on "
+                    "documents that were never judged."
+                )
 
     def table(self, *, titles: Titles | None = None) -> tables.Table:
         """Return one row per metric, pair and segment."""
@@ -130,7 +138,8 @@ def compared(
     others = {(_key(one), one.segment, one.value): one.verdict for one in filled}
     said = [others.get((_key(one), one.segment, one.value), one.verdict) for one in pairs]
     shared = [
-        one if one.verdict == other else replace(one, verdict=UNCLEAR) for one, other in zip(pairs, said, strict=True)
+        one if one.verdict == other else replace(one, verdict=UNCLEAR, unsettled=True)
+        for one, other in zip(pairs, said, strict=True)
     ]
     return SegmentComparison(
         labels=labels, pairs=tuple(shared), level=comparison.level, correction=comparison.correction

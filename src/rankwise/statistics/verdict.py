@@ -26,6 +26,8 @@ class Gain(NamedTuple):
     ties: int
     losses: int
     unit: str = "query"
+    unsettled: bool = False
+    """Whether it depends on documents that were never judged."""
 
     @property
     def units(self) -> int:
@@ -46,7 +48,7 @@ class Finding(NamedTuple):
     >>> good = rw.Evaluation({"ap": [0.5, 0.6, 0.7, 0.8, 0.9, 0.7]}, range(6))
     >>> poor = rw.Evaluation({"ap": [0.4, 0.4, 0.5, 0.7, 0.6, 0.3]}, range(6))
     >>> Finding.of(rw.compare({"poor": poor, "good": good}), "ap")
-    Finding(metric='ap', ranked=['good', 'poor'], close=[], beaten=['poor'])
+    Finding(metric='ap', ranked=['good', 'poor'], close=[], beaten=['poor'], unsettled=())
     """
 
     metric: str
@@ -54,6 +56,8 @@ class Finding(NamedTuple):
     close: list[str]
     """Those that the best one does not beat by more than chance, the better first."""
     beaten: list[str]
+    unsettled: tuple[str, ...] = ()
+    """Those of ``close`` that it would beat if documents that were never judged were not relevant."""
 
     @classmethod
     def of(cls, comparison: "Comparison", metric: str) -> "Finding":
@@ -62,10 +66,10 @@ class Finding(NamedTuple):
         ranked = sorted(means, key=lambda name: -means[name])
         best, *rest = ranked
         gains = {name: gain(comparison, metric, best, name) for name in rest}
-        unsettled = [{one.system, one.against} for one in comparison.pairs if one.metric == metric and one.unsettled]
-        beaten = [name for name, one in gains.items() if one.p < alpha(comparison.level) and one.low > 0.0]
-        beaten = [name for name in beaten if {best, name} not in unsettled]
-        return cls(metric, ranked, [name for name in rest if name not in beaten], beaten)
+        ahead = [name for name, one in gains.items() if one.p < alpha(comparison.level) and one.low > 0.0]
+        unsettled = tuple(name for name in ahead if gains[name].unsettled)
+        beaten = [name for name in ahead if name not in unsettled]
+        return cls(metric, ranked, [name for name in rest if name not in beaten], beaten, unsettled)
 
     def headline(self) -> str:
         """Return in one line what the tests support, and no more.
@@ -76,9 +80,13 @@ class Finding(NamedTuple):
         'a and b lead, and the tests do not tell them apart'
         >>> Finding("ap", ["a", "b"], close=["b"], beaten=[]).headline()
         'no method is ahead by more than chance'
+        >>> Finding("ap", ["a", "b"], close=["b"], beaten=[], unsettled=("b",)).headline()
+        'who is ahead depends on documents that were never judged'
         """
         if not self.close:
             return f"{self.ranked[0]} ranks best"
+        if not self.beaten and self.unsettled:
+            return "who is ahead depends on documents that were never judged"
         if not self.beaten:
             return "no method is ahead by more than chance"
         few = len(self.close) < 3
@@ -98,10 +106,10 @@ def gain(comparison: "Comparison", metric: str, better: str, worse: str) -> Gain
         careful = holm(careful).tolist()
     for pair, p in zip(tested, careful, strict=True):
         if {pair.system, pair.against} == {better, worse}:
-            unit, p = comparison.paired.unit, max(p, pair.p_adjusted)
+            p, about = max(p, pair.p_adjusted), (comparison.paired.unit, pair.unsettled)
             if pair.system == better:
-                return Gain(pair.difference, pair.low, pair.high, p, pair.wins, pair.ties, pair.losses, unit)
-            return Gain(-pair.difference, -pair.high, -pair.low, p, pair.losses, pair.ties, pair.wins, unit)
+                return Gain(pair.difference, pair.low, pair.high, p, pair.wins, pair.ties, pair.losses, *about)
+            return Gain(-pair.difference, -pair.high, -pair.low, p, pair.losses, pair.ties, pair.wins, *about)
     raise KeyError(f"{better} and {worse} were not compared")
 
 

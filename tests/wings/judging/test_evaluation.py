@@ -132,7 +132,7 @@ def test_few_labels_are_warned_of_and_settings_that_mean_nothing_refused():
     with pytest.warns(UserWarning, match="only 12 queries have human labels"):
         rw.evaluate(RUNS["new"], nested(LABELS, range(12)), judge=JUDGE)
     for settings in ({"test": "t"}, {"split": (0.5, 0.5)}):
-        with refusal(hint="pass judge=…; leave test and split out"):
+        with refusal(hint="pass judge=…; leave test, split and segment out"):
             rw.compare(RUNS, HUMAN, judge=JUDGE, **settings)
     refuses(lambda: rw.compare(RUNS, HUMAN, sampled="probability"), hint="pass judge=…")  # type: ignore[call-overload]
     with refusal(what="a judge does not go with a policy"):

@@ -9,7 +9,7 @@ import pytest
 import rankwise as rw
 from rankwise.wings.judging.evaluation import table_of
 from rankwise.wings.judging.judgements import JudgementFile, given, read_rows
-from tests.refusals import refusal
+from tests.refusals import refusal, refuses
 
 HEADER = "query,document,grade,judge,time\n"
 
@@ -55,9 +55,27 @@ def test_what_reads_qrels_reads_judgements(tmp_path):
     plain = tmp_path / "qrels.csv"
     plain.write_text("query,document,grade\nq,b,1\nq,c,\n")
     assert rw.trec.read_qrels(plain).rows() == [("q", "b", 1)]
-    plain.write_text("query,document,label\nq,b,1\n")
-    with refusal(what="qrels in .csv need columns query, document, grade", got="columns query, document, label"):
-        rw.evaluate(run, plain)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("", "there is nothing in the file"),
+        ("query,document,label\nq,b,1\n", "there is no column grade"),
+        ("query,document,grade\nq,b,1,2\n", "a line must have as many columns as the first one, 3"),
+        ("query,document,grade\nq,b,x\n", "every grade must be a number, or empty"),
+        ("query,document,grade,judge\rq,b,1,ann\r", "there is no column judge"),
+    ],
+)
+def test_what_is_no_qrels_is_refused_by_its_line(tmp_path, content, what):
+    path, run = tmp_path / "qrels.csv", {"q": {"a": 1.0, "b": 2.0}}
+    path.write_text(content)
+    for read in (
+        lambda: rw.evaluate(run, path),
+        lambda: rw.judging.plan({"x": run, "y": run}, previous=path),
+        lambda: rw.judging.judge_agreement({"ann": path}),
+    ):
+        refuses(read, what=what)
 
 
 def test_a_sample_tells_what_nobody_has_judged(tmp_path):

@@ -79,5 +79,13 @@ def test_bad_judgements_are_refused(tmp_path: Path):
     refuses(lambda: merge(unknown, precedence=["*"]), what="the judge must be known…")
     infinite = TABLE.with_columns(grade=pl.lit(float("inf")))
     refuses(lambda: merge(infinite, precedence=["*"]), what="every grade must be a finite number")
+    text = TABLE.with_columns(grade=pl.lit("good"))
+    refuses(lambda: merge(text, precedence=["*"]), what="every grade must be a finite number", got="'good'")
     real = merge({"x": {"q": {"a": 0.5}}}, precedence=["x"])
     refuses(lambda: real.write(tmp_path / "real.txt"), what="qrels hold whole grades")
+
+
+def test_a_line_that_a_crash_tore_is_left_out(tmp_path: Path):
+    path = tmp_path / "judged.csv"
+    path.write_text("query,document,grade,judge\nq,a,1,ann\nq,b")
+    assert merge(path, precedence=["ann"]).to_frame()["document"].to_list() == ["a"]

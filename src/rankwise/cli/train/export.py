@@ -16,11 +16,16 @@ def export(
     *,
     output: Annotated[Path, "The file to write.", Option(short="-o", metavar="FILE")],
     format_: Annotated[
-        str, "The format: onnx, treelite, elasticsearch, vespa, solr or sql.", Option(short="-f", metavar="NAME")
+        str, "The format: onnx, treelite, elasticsearch, elastic-ltr, vespa, solr or sql.",
+        Option(short="-f", metavar="NAME")
     ],
     names: Annotated[
         Path | None, "The names of the features there, one per line in the order of training.",
         Unset("those of the training data")
+    ] = None,
+    target: Annotated[
+        str | None, "The engine and its version, as opensearch-2.19; what it scores otherwise is an error.",
+        Option(metavar="ENGINE")
     ] = None,
     running: Annotated[Running, Only("force", "json")],
 ) -> None:  # fmt: skip
@@ -41,7 +46,7 @@ def export(
         with check.naming(names):
             words = check.readable(names, pipe=True).read_text(encoding="utf-8").splitlines()
     with console.notes_after() as notes:
-        path, load = write(model, output, format_, names=words, force=running.force)
+        path, load = write(model, output, format_, names=words, target=target, force=running.force)
     document = {"model": model, "output": path, "format": format_, "bytes": path.stat().st_size, "load": load}
     running.say(document, load, wrote=(path,))
     for note in notes:

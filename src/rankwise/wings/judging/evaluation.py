@@ -328,18 +328,15 @@ def read_judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
 def table_of(source: Run) -> pl.DataFrame:
     """Read qrels in any form, also .csv, with the judgements that stand; a table keeps its further columns."""
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
-        texts = dict.fromkeys(_KEYS, pl.String)
-        table = pl.read_csv(check.readable(source), schema_overrides=texts, infer_schema_length=None)
-        if "judge" in table.columns:
-            from rankwise.wings.judging import judgements
+        from rankwise.data.io import read_table
+        from rankwise.wings.judging import judgements
 
+        if judgements.has_judges(source):
             rows = judgements.read(source)
             if rows.select(_KEYS).is_duplicated().any():
-                got, hint = (
-                    ", ".join(rows["judge"].unique().sort()),
-                    "merge them first: rw.judging.merge, or rankwise judge merge",
-                )
+                got = ", ".join(rows["judge"].unique().sort())
+                hint = "merge them first: rw.judging.merge, or rankwise judge merge"
                 raise check.error("several judges graded the same document", got=got, where=str(source), hint=hint)
             return rows
-        return tables.from_csv(table)
+        return judgements.checked(read_table(Path(source)), source, (*_KEYS, "grade"))
     return as_polars(source)[0].collect() if is_frame(source) else trec.qrels_frame(source)

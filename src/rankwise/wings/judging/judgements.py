@@ -33,6 +33,11 @@ CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 _WHOLE = re.compile(r"[0-9]{4}-[0-9-]{5}T[0-9:]{8}\.[0-9]{3}Z")
 
 
+def has_judges(path: str | Path) -> bool:
+    """Whether it is a .csv file that says who judged, also one whose last line was torn."""
+    return Path(path).suffix.lower() == ".csv" and "judge" in _names(read_bytes(path))
+
+
 def read_rows(path: str | Path) -> pl.DataFrame:
     """Read every row of a file in its order: also those without a grade, and those that were taken back later.
 
@@ -124,7 +129,7 @@ class JudgementFile:
                 files.sync_folder(path.resolve().parent)
             self.rows = read_rows(path)
             content = path.read_bytes()
-            self.columns = tuple(next(csv.reader([content.removeprefix(BYTE_ORDER_MARK).split(b"\n", 1)[0].decode()])))
+            self.columns = tuple(_names(content))
             if missing := set(columns).difference(self.columns):
                 hint = "name another file for the answers"
                 got = ", ".join(self.columns)
@@ -171,13 +176,21 @@ class JudgementFile:
             raise
 
 
+def _names(content: bytes) -> list[str]:
+    """Return the names in the first line."""
+    first = re.split(rb"[\r\n]", content.removeprefix(BYTE_ORDER_MARK), maxsplit=1)[0]
+    return next(csv.reader([first.decode("utf-8", "replace")]), [])
+
+
 def _whole(content: bytes) -> int:
     """Return the length of the content without a torn last line: one with all columns and a whole time is none."""
     end = content.rfind(b"\n") + 1
-    last, header = content[end:], content.split(b"\n", 1)[0]
+    last, names = content[end:], _names(content)
     try:
-        cells, names = (next(csv.reader([line.decode()]), []) for line in (last, header))
+        cells = next(csv.reader([last.decode()]), [])
     except UnicodeDecodeError:
         return end
+    except csv.Error:  # not one of ours: who reads the table says what is wrong
+        return len(content)
     torn = len(cells) < len(names) or (names[-1:] == ["time"] and not _WHOLE.fullmatch(cells[-1]))
     return end if last and end and torn else len(content)

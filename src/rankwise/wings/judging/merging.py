@@ -12,7 +12,7 @@ import rankwise as rw
 from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Json, offsets_of
-from rankwise.data.io import Table, as_polars, read_table, without_nulls
+from rankwise.data.io import Table, as_polars, without_nulls
 from rankwise.evaluation import Run, trec
 from rankwise.models import is_frame
 from rankwise.statistics import Result
@@ -101,28 +101,24 @@ def collect(judgements: Judgements) -> pl.DataFrame:
 
 
 def _rows(name: str, source: object) -> pl.DataFrame:
-    path = Path(source) if isinstance(source, str | Path) else Path()
-    if path.suffix.lower() == ".csv" and "judge" in read_table(path).columns:
-        rows = files.read_rows(path)
+    if isinstance(source, str | Path) and files.has_judges(source):
+        rows = files.read_rows(source)
     else:
         rows = as_polars(source)[0].collect() if is_frame(source) else table_of(cast("Run", source))
     if "judge" not in rows.columns:
         if not name:
             hint = "add one, or pass sources by name: {'ann': …, 'llm': …}"
             raise check.error("judgements need a column judge", got=", ".join(rows.columns), hint=hint)
-        rows = trec.qrels_frame(rows.drop_nulls("grade")).filter(pl.col("grade") >= 0.0)
-        rows = rows.with_columns(judge=pl.lit(name))
+        rows = trec.qrels_frame(rows.drop_nulls("grade")).with_columns(judge=pl.lit(name)).filter(pl.col("grade") >= 0)
     rows = rows.with_columns(pl.lit(None, pl.String).alias(one) for one in _PAST if one not in rows.columns)
     if missing := [one for one in files.COLUMNS if one not in rows.columns]:
         raise check.error("judgements need columns query, document, grade and judge", got=f"no {', '.join(missing)}")
     for one in files.KEY:
         without_nulls(rows[one], f"the {one} must be known in every row of the judgements", check.Row)
-    rows = rows.select(
-        pl.col(*_KEYS).cast(pl.String), pl.col("grade").cast(pl.Float64), pl.col("judge", *_PAST).cast(pl.String)
-    )
-    if (~rows["grade"].is_finite().fill_null(True)).any():
-        raise check.error("every grade must be a finite number")
-    return files.given(rows)
+    grade = rows["grade"].cast(pl.Float64, strict=False)
+    if (wrong := rows["grade"].is_not_null() & ~grade.is_finite().fill_null(False)).any():
+        raise check.error("every grade must be a finite number", got=repr(rows["grade"].filter(wrong)[0]))
+    return files.given(rows.select(pl.col(*_KEYS).cast(pl.String), grade, pl.col("judge", *_PAST).cast(pl.String)))
 
 
 def merge(judgements: Judgements, *, precedence: Sequence[str]) -> Merged:

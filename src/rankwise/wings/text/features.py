@@ -68,7 +68,7 @@ def checked_names(features: Sequence[str] | None, documents: Documents, runs: Se
     for name in chosen:
         check.choice("each of the features", name, known)
     if not chosen:
-        raise check.error("there must be at least one feature", hint="leave features= out for all")
+        raise check.error("there must be at least one feature", hint="leave `features=…` out for all")
     return chosen
 
 

@@ -92,7 +92,7 @@ def _of_table(
     names = table.collect_schema().names()
     key = next((name for name in ids if name in names), None)
     if key is None:
-        hint = f"name the column of ids {' or '.join(map(repr, ids))}, or say its name with id="
+        hint = f"name the column of ids {' or '.join(map(repr, ids))}, or say its name with `id=…`"
         raise check.error(f"the table{of} has no column of ids", got=f"the columns {', '.join(names)}", hint=hint)
     table = table.select(key, *(name for name in names if name in wanted and name != key))
     total = int(table.select(pl.len()).collect().item())

@@ -134,6 +134,24 @@ def test_against_a_baseline_the_page_says_who_is_better_and_worse(tmp_path):
     assert "Not told apart from base: same" in page
 
 
+@pytest.mark.filterwarnings("ignore:.*were judged")
+@pytest.mark.parametrize("baseline", [None, "old"])
+def test_the_page_claims_nothing_that_depends_on_unjudged_documents(tmp_path, baseline):
+    rng = np.random.default_rng(0)
+    labels = rng.choice(3, 1500, p=[0.7, 0.2, 0.1])
+    old, new = labels + 1.5 * rng.normal(size=(2, 1500))
+    judged = np.concatenate([one >= np.sort(one)[-4] for one in old.reshape(150, 10)])
+    data = rw.RankingDataset.from_sizes(np.zeros((1500, 1)), labels * judged, [10] * 150, judged=judged)
+    compared = rw.compare({"old": old, "new": new}, data, "ndcg@5", baseline=baseline)
+    assert compared.pairs[0].unsettled
+    page = compared.to_report(tmp_path / "page.html").read_text()
+    title = "No system is told apart from old" if baseline else "Who is ahead depends on documents that were never"
+    found = "unjudged documents decide who is better" if baseline else "Over new the lead depends on documents that"
+    for text in (f"<h1>{title}", found, "A raised ?: ", "if they are as judged documents at their depth"):
+        assert text in page
+    assert "could be chance" not in page
+
+
 @pytest.mark.parametrize(("systems", "metrics"), [(2, 3), (3, 14), (12, 11)])
 def test_tables_of_means_fit_the_page(systems, metrics):
     rng = np.random.default_rng(0)

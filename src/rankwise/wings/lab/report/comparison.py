@@ -94,7 +94,7 @@ def _headline(comparison: Comparison) -> str:
         verdict = Finding.of(comparison, metric)
         text = verdict.headline()
         return text if verdict.beaten or not verdict.close else text[:1].upper() + text[1:]  # begins with a name
-    better, worse, _ = _beside(comparison, metric, baseline)
+    better, worse, *_ = _beside(comparison, metric, baseline)
     for names, word in ((better, "better"), (worse, "worse")):
         if names:
             return f"{listed(list(names))} rank{'s' * (len(names) == 1)} {word} than {baseline}"
@@ -116,26 +116,27 @@ def _found(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
             yield " ".join(f"By {listed(names)}, {headline}." for headline, names in alike.items())
         return
     for metric in comparison.metrics:
-        better, worse, level = _beside(comparison, metric, baseline)
+        words = [f"{one} than {baseline} by more than chance" for one in ("better", "worse")]
+        words += [f"unjudged documents decide who is better than {baseline}", f"not told apart from {baseline}"]
         sentences = [
-            f"{word} than {baseline} by more than chance: {_gains(names, full=metric == first)}."
-            for word, names in (("better", better), ("worse", worse))
+            f"{word}: {_gains(names, full=metric == first)}."
+            for word, names in zip(words, _beside(comparison, metric, baseline), strict=True)
             if names
         ]
-        sentences += [f"not told apart from {baseline}: {_gains(level, full=metric == first)}."] if level else []
         yield f"By mean {titles[metric]}, " + " ".join(
             text if not place else text[:1].upper() + text[1:] for place, text in enumerate(sentences)
         )
 
 
 def _beside(comparison: Comparison, metric: str, baseline: str) -> list[dict[str, Gain]]:
-    """The systems that are surely better and worse than the baseline, and all others, the largest gain first."""
+    """Systems that are surely better, surely worse, or one if holes are irrelevant, and others, by their gain."""
     gains = {name: gain(comparison, metric, name, baseline) for name in comparison.systems if name != baseline}
     ordered = dict(sorted(gains.items(), key=lambda pair: -pair[1].difference))
     sure = {name for name, one in gains.items() if one.p < alpha(comparison.level) and one.low * one.high > 0.0}
     return [
-        {name: one for name, one in ordered.items() if name in sure and one.difference > 0},
-        {name: one for name, one in ordered.items() if name in sure and one.difference < 0},
+        {name: one for name, one in ordered.items() if name in sure and one.difference > 0 and not one.unsettled},
+        {name: one for name, one in ordered.items() if name in sure and one.difference < 0 and not one.unsettled},
+        {name: one for name, one in ordered.items() if name in sure and one.unsettled},
         {name: one for name, one in ordered.items() if name not in sure},
     ]
 
@@ -154,7 +155,8 @@ def _plural(comparison: Comparison) -> str:
 def _means(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
     """The means of all metrics, as many side by side as fit, and the figure of them."""
     parts = _columns(comparison, titles)
-    notes = comparison.legend(hint=False), *{one.note for one in comparison.paired.judged.values()}
+    judged = {one.note for one in comparison.paired.judged.values()}
+    notes = comparison.legend(hint=False), *judged, *comparison.of_holes()
     for number, metrics in enumerate(parts):
         table = only(comparison, metrics).table(titles=titles_of(metrics, [titles[metric] for metric in metrics]))
         last = number == len(parts) - 1

@@ -66,9 +66,11 @@ def verdict(data: str, comparison: Comparison, metric: str, title: str | None = 
         against = "; ".join(f"over {name} {gain(comparison, metric, best, name)}" for name in outcome.beaten[:3])
         more = f" and {tables.count(len(outcome.beaten) - 3, 'more method')}" if len(outcome.beaten) > 3 else ""
         text += f"That is more than chance: {against}{more}. "
-    if outcome.close:
-        lead = gain(comparison, metric, best, outcome.close[0])
-        text += f"Over {listed(outcome.close)} the lead could be chance ({outcome.close[0]}: {lead})."
+    chance = [name for name in outcome.close if name not in outcome.unsettled]
+    for names, why in ((outcome.unsettled, "depends on documents that were never judged"), (chance, "could be chance")):
+        if names:
+            lead = gain(comparison, metric, best, names[0])
+            text += f"Over {listed(names)} the lead {why} ({names[0]}: {lead}). "
     return text.strip()
 
 
