@@ -5,7 +5,6 @@ from rankwise.base.versions import show_versions as show_versions
 from rankwise.data.concatenation import concatenate as concatenate
 from rankwise.data.dataset import RankingDataset as RankingDataset
 from rankwise.data.io.catalog.load import load_dataset as load_dataset
-from rankwise.data.io.catalog.sets import datasets as datasets
 from rankwise.data.io.disk.open_data import open_data as open_data
 from rankwise.data.io.letor.reader import read_letor as read_letor
 from rankwise.data.io.reading import read_data as read_data
@@ -49,6 +48,7 @@ from rankwise.rankers.trees.wrap import wrap as wrap
 from rankwise.rankers.trees.xgboost.ranker import XGBoostRanker as XGBoostRanker
 from rankwise.statistics.comparison import Comparison as Comparison
 from rankwise.statistics.evaluation import Evaluation as Evaluation
+from rankwise.wings.text.fusion import fuse as fuse
 
 from . import clicks as clicks
 from . import cluster as cluster

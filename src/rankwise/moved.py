@@ -132,8 +132,8 @@ _NAMESPACES = {
     "clicks": "ClickLog simulate_clicks",
     "cluster": "dask ray spark LostWorkerError",
     "data": (
-        "add_negatives binarize compare_features flip_labels read_feature_log synthetic_ideal thin to_frame trials "
-        "write_letor write_parquet"
+        "add_negatives binarize compare_features datasets flip_labels read_feature_log synthetic_ideal thin to_frame "
+        "trials write_letor write_parquet"
     ),
     "errors": "NothingLearnedError StopTraining",
     "judging": "interleave interleaving",

@@ -3,5 +3,9 @@ from rankwise.wings.text.cascade import cascade as cascade
 from rankwise.wings.text.dataset import dataset as dataset
 from rankwise.wings.text.documents import Bm25 as Bm25
 from rankwise.wings.text.documents import Documents as Documents
+from rankwise.wings.text.learned_fusion import LearnedFusion as LearnedFusion
+from rankwise.wings.text.learned_fusion import learn_fusion as learn_fusion
 from rankwise.wings.text.numpy_scipy import Pages as Pages
 from rankwise.wings.text.numpy_scipy import numpy_scipy as numpy_scipy
+from rankwise.wings.text.tuned_fusion import TunedFusion as TunedFusion
+from rankwise.wings.text.tuned_fusion import tune_fusion as tune_fusion

@@ -792,7 +792,7 @@ def test_interruption_exits_with_130(monkeypatch: pytest.MonkeyPatch):
 def test_exit_codes_and_streams_of_the_real_thing():
     fine = shell("data", "list", "--json")
     assert (fine.returncode, fine.stderr) == (0, "")
-    assert len(json.loads(fine.stdout)) == len(rw.datasets())
+    assert len(json.loads(fine.stdout)) == len(rw.data.datasets())
     bad = shell("data", "info", "nowhere.txt", "--json")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert re.fullmatch(r"error: there is no file nowhere\.txt\.[^\n]*\n", bad.stderr)

@@ -57,7 +57,7 @@ def _provide(word: str, home: Path) -> None:
         return
     makers: dict[str, Callable[[Path], object]] = {
         **dict.fromkeys(("qrels.txt", "qrels.txt.gz"), lambda to: rw.trec.write_qrels(rows(), to)),
-        **dict.fromkeys(("run.txt", "bm25.gz", "bm25.run", "net.run"), _run),
+        **dict.fromkeys(("run.txt", "bm25.gz", "bm25.run", "net.run", "vectors.run"), _run),
         **dict.fromkeys(
             ("new.run", "old.run"), lambda to: rw.trec.write_run(_scores_of(to.stem), rows(), to, tag=to.stem)
         ),

@@ -75,6 +75,7 @@ RUNS = {
     "quality.distil": Smallest(". --data few --labelled 1.0 --folds 1 --seeds 1 --quick --processes 1"),
     "quality.fairness": Smallest("{mq2008} --trials 1 --quick --processes 1"),
     "quality.features": Smallest("--rankers trees --queries 30 --sets 1 --processes 1"),
+    "quality.fusion": Smallest("{cisi}/.. --data cisi --seeds 1 --divisions 2 --vectors lsa"),
     "quality.gamma": Smallest("{mq2008} --data mq2008 --splits 2 --inner 1 --gammas tight --processes 1"),
     "quality.gate": Smallest("{mq2007-partial} --draws 5 --nulls 1 --queries 50"),
     "quality.goals": Smallest("--seeds 1 --frontiers"),

@@ -1,4 +1,5 @@
 from rankwise.data.frames import to_frame as to_frame
+from rankwise.data.io.catalog.sets import datasets as datasets
 from rankwise.data.io.letor.writer import write_letor as write_letor
 from rankwise.data.io.tables.parquet import write_parquet as write_parquet
 from rankwise.data.perturb import add_negatives as add_negatives

@@ -90,7 +90,7 @@ def test_the_set_of_the_catalog(pages, monkeypatch):
     monkeypatch.setattr(module, "numpy_scipy", lambda: pages)
     parts: Any = rw.load_dataset("NumPy SciPy")
     train, valid, test = parts
-    assert train.n_features == rw.datasets()[-1].n_features
+    assert train.n_features == rw.data.datasets()[-1].n_features
     assert not {*train.query_ids} & {*valid.query_ids, *test.query_ids}
     assert train.judged is None
     assert train.n_queries + valid.n_queries + test.n_queries == len(pages.queries)

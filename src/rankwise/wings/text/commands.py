@@ -1,13 +1,26 @@
-"""The command ``text features``."""
+"""The commands ``text features`` and ``fuse``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import rankwise as rw
 from rankwise.base.arrays import Keywords
-from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.cli.wing import DATA, Only, Running, of, register_group
+from rankwise.check.parameters import AtLeast, OneOf, Option, Unset, Within
+from rankwise.cli.wing import (
+    DATA,
+    EVALUATE,
+    Only,
+    Running,
+    arguments,
+    console,
+    inputs,
+    of,
+    outputs,
+    register,
+    register_group,
+)
 from rankwise.evaluation import ranking_names
+from rankwise.wings.text import fusion
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -54,6 +67,49 @@ def features(
     running.say(document, repr(data), wrote=(output,))
 
 
+def fuse(
+    runs: Annotated[list[str], "TREC runs, two or more.", Option(metavar="name=RUN…")],
+    *,
+    method: Annotated[str, OneOf(fusion.METHODS), "How runs are fused."] = "rrf",
+    share: Annotated[
+        Keywords, "The weight of a run; may be repeated, and is given for each.", Option(metavar="NAME=VALUE")
+    ] = inputs.NONE,
+    constant: Annotated[float, Within(0), "The constant of rrf."] = 60.0,
+    scale: Annotated[str, OneOf(fusion.SCALES), "How convex and combmnz scale scores within a query."] = "min-max",
+    minimum: Annotated[
+        Keywords, "The least score that a run can have, for the scale minimum; 0 if not given.",
+        Option(metavar="NAME=VALUE"),
+    ] = inputs.NONE,
+    depth: Annotated[int | None, AtLeast(1), "Documents of each run that count.", Unset("all")] = None,
+    qrels: Annotated[
+        Path | None, "Judgements that choose the weights of a convex combination.", Unset("weights are given")
+    ] = None,
+    output: arguments.Scores = None,
+    tag: arguments.Tag = "fused",
+    running: Annotated[Running, Only("seed", "force", "json", "progress", "threads")],
+) -> None:  # fmt: skip
+    """Fuse TREC runs into one.
+
+    rankwise fuse bm25.run vectors.run -o fused.run
+    rankwise fuse bm25.run vectors.run --method convex --share bm25=0.3 --share vectors=0.7 -o fused.run
+    rankwise fuse bm25.run vectors.run --qrels qrels.txt -o fused.run
+    """
+    running.check_target(output)
+    if output is not None:
+        outputs.format_of_scores(output)
+    found = {name: rw.trec.read_run(path) for name, path in ranking_names.named(runs).items()}
+    settings: Keywords = {"scale": scale, "minimum": minimum, "depth": depth}
+    about = {"method": method, "runs": ", ".join(found)}
+    if qrels is not None:
+        tuned = rw.text.tune_fusion(found, qrels, seed=running.seed, progress=running.progress, **settings)
+        fused, about = tuned.fuse(found), {"method": "convex", "runs": about["runs"], "weights": tuned.sentence}
+        console.note(str(tuned))
+    else:
+        fused = rw.fuse(found, method, weights=share or None, k=constant, **settings)
+    running.deliver_scores(*fusion.as_data(fused), output, about, tag)
+
+
 def add(app: "Typer") -> None:
     """Add the commands of the wing."""
     register_group(app, DATA, "text", "From texts to a ranking.", features)
+    register(app, EVALUATE, fuse)

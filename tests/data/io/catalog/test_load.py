@@ -165,7 +165,7 @@ def test_names_folds_and_parts_that_do_not_exist(tmp_path: Path):
 
 
 def test_the_list_of_data_sets():
-    listed = rw.datasets()
+    listed = rw.data.datasets()
     assert len({entry.name for entry in listed}) == len(listed) == 14
     table = str(listed).splitlines()
     assert len(table) == 15
