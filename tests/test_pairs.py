@@ -242,7 +242,7 @@ def cloned(model: Any, data: Any, folder: Path) -> None:
 
 def served(model: Any, data: Any, folder: Path) -> None:
     pytest.importorskip("starlette", reason="needs the extra serve")
-    from rankwise.wings.serve.http import ServedModel
+    from rankwise.wings.serve.served import ServedModel
 
     service, rows = ServedModel("model", model), table(data)
     lists = [

@@ -7,5 +7,9 @@ from rankwise.wings.text.learned_fusion import LearnedFusion as LearnedFusion
 from rankwise.wings.text.learned_fusion import learn_fusion as learn_fusion
 from rankwise.wings.text.numpy_scipy import Pages as Pages
 from rankwise.wings.text.numpy_scipy import numpy_scipy as numpy_scipy
+from rankwise.wings.text.result import SearchResult as SearchResult
+from rankwise.wings.text.result import Why as Why
+from rankwise.wings.text.search import Retriever as Retriever
+from rankwise.wings.text.search import Search as Search
 from rankwise.wings.text.tuned_fusion import TunedFusion as TunedFusion
 from rankwise.wings.text.tuned_fusion import tune_fusion as tune_fusion

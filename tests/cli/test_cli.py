@@ -111,7 +111,7 @@ def test_options_have_one_name_in_every_command():
     names = {name: [word for option in command.params for word in option.opts] for name, command in commands.items()}
     # These only print, or draw.
     silent = {"objectives", "data info", "data check", "data list", "data skew", "clicks info", "clicks compare"}
-    silent |= {"interleave", "serve", "versions"}
+    silent |= {"interleave", "serve", "text search", "versions"}
     assert {name for name, words in names.items() if "--output" not in words} == silent
     assert all(("--output" in words) == ("-o" in words) for words in names.values())
     used = {word for words in names.values() for word in words}

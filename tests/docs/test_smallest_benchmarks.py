@@ -62,6 +62,7 @@ RUNS = {
         files={"gamma.md": "<!-- gamma gamma-tight:begin --> <!-- gamma gamma-tight:end -->\n"},
         writes="gamma.md",
     ),
+    "pages.search": Smallest("--picture search.png --rounds 5", needs=("playwright", "starlette")),
     "quality.auto": Smallest(
         "--data few --methods auto default --seeds 1 --bag-seeds 1 --folds 1 --seconds 1 2 --threads 1 --clock cpu"
     ),

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -35,8 +36,8 @@ class Running:
             self.stop()
 
     def log(self) -> str:
-        self._log.seek(0)
-        return self._log.read()
+        log = self._log.fileno()
+        return os.pread(log, os.fstat(log).st_size, 0).decode()  # the processes write where this file object is
 
     def logged(self) -> list[dict[str, Any]]:
         """The lines of the log."""

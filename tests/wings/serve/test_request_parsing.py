@@ -16,8 +16,8 @@ from rankwise import check
 pytest.importorskip("starlette", reason="needs the extra serve")
 import orjson
 
-from rankwise.wings.serve.http import ServedModel
 from rankwise.wings.serve.request_parsing import RequestError, parse
+from rankwise.wings.serve.served import ServedModel
 from tests.refusals import refusal
 
 KINDS: dict[str, Any] = {

@@ -462,7 +462,7 @@ def test_parts_of_an_explanation_are_that_of_the_whole(models, monkeypatch):
     body = json.dumps({"rows": rows, "ids": [f"d{number}" for number in range(50)]}).encode()
     service = Service({"numbered": models["numbered"]})
     ((_, whole),) = answers(service, ("/explain", body))
-    monkeypatch.setattr("rankwise.wings.serve.http._PART", 7)
+    monkeypatch.setattr("rankwise.wings.serve.served._PART", 7)
     ((status, parts),) = answers(service, ("/explain", body))
     assert status == 200
     assert [one["document"] for one in parts["documents"]] == [one["document"] for one in whole["documents"]]
@@ -470,7 +470,7 @@ def test_parts_of_an_explanation_are_that_of_the_whole(models, monkeypatch):
 
 
 def test_an_explanation_that_took_too_long_ends_and_the_next_one_is_answered(models, monkeypatch):
-    monkeypatch.setattr("rankwise.wings.serve.http._PART", 1)
+    monkeypatch.setattr("rankwise.wings.serve.served._PART", 1)
     released, calls = threading.Event(), []
 
     def wait_and_explain(*words: Any) -> Any:
@@ -478,7 +478,7 @@ def test_an_explanation_that_took_too_long_ends_and_the_next_one_is_answered(mod
         assert released.wait(HANG)
         return explain(*words)
 
-    monkeypatch.setattr("rankwise.wings.serve.http.explain", wait_and_explain)
+    monkeypatch.setattr("rankwise.wings.serve.served.explain", wait_and_explain)
     service = Service({"numbered": models["numbered"]}, limits=RequestLimits(seconds=0.05))
     ((status, _),) = answers(service, ("/explain", b'{"rows": [[1, 2], [3, 4], [5, 6]]}'))
     assert status == 504
@@ -505,7 +505,7 @@ def test_what_fails_inside_is_logged_and_answered_without_its_text(models, monke
 
 def test_explanations_that_take_long_do_not_keep_scores_waiting(models, monkeypatch):
     done = threading.Event()
-    monkeypatch.setattr("rankwise.wings.serve.http.explain", lambda *_: done.wait(HANG))
+    monkeypatch.setattr("rankwise.wings.serve.served.explain", lambda *_: done.wait(HANG))
     service = Service({"numbered": models["numbered"]}, limits=RequestLimits(seconds=1.0))
     service.models["numbered"].quick = False  # scored by threads, as nets are
     *slow, score = answers(service, *[("/explain", ROW)] * 8, ("/score", ROW))

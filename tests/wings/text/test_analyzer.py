@@ -1,6 +1,7 @@
 """Words of texts: code, scripts without spaces, HTML, stop words, stems."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -74,3 +75,21 @@ def test_texts_with_odd_characters_are_kept():
     pages = rw.text.Documents({"a": "one\x00two \ud800 \u2028 三"}, fields=("text",))
     assert pages.search(["two", "三"])["document"].to_list() == ["a", "a"]
     assert pages.text("a")["text"].startswith("one\x00two")
+
+
+def test_threads_share_a_stemmer():
+    pytest.importorskip("snowballstemmer", reason="needs the extra text")
+    words = [
+        f"{start}{end}" for start in ("relat", "comput", "organ") for end in ("ional", "ers", "ization", "ing", "ly")
+    ]
+    expected = [rw.text.Analyzer(stem="english")(word) for word in words]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(20):
+            shared = rw.text.Analyzer(stem="english")
+            with ThreadPoolExecutor(4) as pool:
+                found = [pool.submit(list, map(shared, words)) for _ in range(4)]
+            assert all(one.result() == expected for one in found)
+    finally:
+        sys.setswitchinterval(before)

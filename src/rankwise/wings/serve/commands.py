@@ -24,7 +24,7 @@ def _installed() -> None:
 
 
 def serve(
-    models: Annotated[list[str], "Folders of models, or NAME=FOLDER.", Option(metavar="MODEL")],
+    models: Annotated[list[str], "Folders of models or searches, or NAME=FOLDER.", Option(metavar="MODEL")],
     *,
     production: Annotated[str, "The model that answers requests that name none.", Unset("the first")] = "",
     host: Annotated[
@@ -53,11 +53,12 @@ def serve(
     limits: Annotated[Keywords, of("rankwise.wings.serve.request_parsing:RequestLimits", "Limits", _installed)],
     reading: Reading,
 ) -> None:  # fmt: skip
-    """Serve models over HTTP: scores of documents by their features, and a page that explains rankings.
+    """Serve models or searches over HTTP: scores of documents by their features, and a page that explains rankings.
 
     POST /score scores the documents of a query, or of several; /openapi.json, /models, /health, /ready and /metrics
-    describe the service. The page at / shows a query's ranking by two models side by side. SIGTERM and Ctrl-C finish
-    requests in flight, SIGHUP loads the models anew.
+    describe the service. The page at / shows a query's ranking by two models side by side. A search, which text save
+    writes, answers words: POST /search, POST /why, and a page with a search box. SIGTERM and Ctrl-C finish requests in
+    flight, SIGHUP loads the models anew.
 
     rankwise serve model
     rankwise serve old=models/1 new=models/2 --production old --examples test.txt

@@ -1,8 +1,6 @@
 """The application of ``rankwise serve``: scores and explanations of several models over HTTP, health and metrics."""
 
 import asyncio
-import hashlib
-import json
 import logging
 import re
 import secrets
@@ -10,9 +8,8 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
 import orjson
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -23,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rankwise import Ranker, check, explain
+from rankwise import check
 from rankwise.base import pages
 from rankwise.base.arrays import Json
 from rankwise.base.threads import thread_count
@@ -31,114 +28,19 @@ from rankwise.models import Schema
 from rankwise.wings.serve import openapi
 from rankwise.wings.serve.feature_log import FeatureLog
 from rankwise.wings.serve.prometheus import PrometheusMetrics
-from rankwise.wings.serve.request_parsing import (
-    LONG,
-    RequestedQuery,
-    RequestError,
-    RequestLimits,
-    RequestReader,
-    parse,
-    shown,
-)
+from rankwise.wings.serve.request_parsing import LONG, RequestedQuery, RequestError, RequestLimits, shown
+from rankwise.wings.serve.searching import FORMS, ServedSearch, served
+from rankwise.wings.serve.served import Asked, ServedModel
 
-METHODS = ("score", "explain")
 _SMALL, _FEW = 2**20, 1000  # bytes, and documents and queries, of a request that takes a few milliseconds
-_PART = 128  # documents that are explained before the next look at the clock
 _DIGITS = 9  # of a number in a path or a header
 _ID = re.compile(rb"[\w.:/+=-]{1,128}")  # of a request, as its client may name it
 
 log = logging.getLogger("rankwise.serve")
 
 
-class Asked(NamedTuple):
-    """What a request asks about: queries, and whether it came as a list of them."""
-
-    queries: list[RequestedQuery]
-    batch: bool
-    documents: int
-
-
-class ServedModel:
-    """A model in service."""
-
-    def __init__(self, name: str, model: Ranker) -> None:
-        self.schema = model.model_.schema
-        self.name, self.model, self.scorer, self.reader = name, model, model.scorer(), RequestReader(self.schema)
-        description, files = model.saved()
-        digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
-        for _, content in sorted(files.items()):
-            digest.update(content)
-        self.version = digest.hexdigest()[:12]
-        self.quick = self.scorer.rearranged
-        self.card = model.card()
-        self.missing, self.unknown = np.zeros((2, self.schema.count), np.int64)
-
-    def about(self) -> Json:
-        """Return what ``/models`` says of it."""
-        schema = self.schema
-        features = {"features": schema.names, "n_features": schema.count, "categories": self.model.categories_}
-        return {"name": self.name, "version": self.version, "ranker": repr(self.model), **features, "card": self.card}
-
-    def read(self, body: bytes, most: int) -> Asked:
-        """Read a request."""
-        request = parse(body)
-        queries = self.reader.read(request, most)
-        return Asked(queries, "queries" in request, sum(len(one.features) for one in queries))
-
-    def score(self, asked: Asked, stop: threading.Event) -> Json:
-        """Return scores and ranks of every query of a request."""
-        answers = []
-        for query in asked.queries:
-            if stop.is_set():
-                return {}  # nobody waits for it
-            answers.append(self._scored(query))
-        answer = {"queries": answers} if asked.batch else answers[0]
-        return {"model": self.name, "version": self.version, **answer}
-
-    def _scored(self, query: RequestedQuery) -> Json:
-        scores = self.scorer(query.features, np.array([0, len(query.features)]))
-        ranks = np.empty(scores.size, np.int64)
-        ranks[np.argsort(-scores, kind="stable")] = np.arange(1, scores.size + 1)
-        names = {name: query.words[name] for name in ("id", "ids") if name in query.words}
-        return names | {"scores": scores, "ranks": ranks}
-
-    def explain(self, asked: Asked, stop: threading.Event) -> Json:
-        """Return what features add to the scores of one query's documents, some at a time until it should stop."""
-        if len(asked.queries) != 1 or not asked.documents:
-            got = f"{len(asked.queries)} queries"
-            raise RequestError(422, "one query with documents is explained at a time", got=got)
-        size = asked.documents if self.model.needs_lists else _PART
-        answer: Json = {}
-        documents: list[Json] = []
-        for first in range(0, asked.documents, size):
-            if stop.is_set():
-                return {}  # nobody waits for it
-            part = explain(self.model, self.reader.dataset(asked.queries[0], slice(first, first + size))).to_dict()
-            documents += part.pop("documents")
-            largest = {name: max(part[name], answer.get(name, 0.0)) for name in ("error", "left_over")}
-            answer = part | largest
-        documents = [documents[row] for row in np.argsort([-one["score"] for one in documents], kind="stable")]
-        ranked = [one | {"rank": rank} for rank, one in enumerate(documents, 1)]
-        return {"model": self.name, "version": self.version, **answer, "documents": ranked}
-
-    def count(self, asked: Asked) -> None:
-        """Add up values that are missing and categories that are unknown, by feature."""
-        parts = [query.features for query in asked.queries if len(query.features)]
-        if parts:
-            self.missing += np.isnan(parts[0] if len(parts) == 1 else np.vstack(parts)).sum(0)
-        for query in asked.queries:
-            for column, unknown in query.unknown.items():
-                self.unknown[column] += unknown
-
-    def counted(self) -> list[tuple[str, int, int]]:
-        """Return what was counted since the last time: features, missing values, unknown categories."""
-        seen = [(self.schema.title(j), self.missing[j], self.unknown[j]) for j in np.flatnonzero(self.missing).tolist()]
-        self.missing[:], self.unknown[:] = 0, 0
-        return [(feature, int(missing - unknown), int(unknown)) for feature, missing, unknown in seen]
-
-
 class Service:
-    """Models in service, one of which is production: it answers requests that name no model.
+    """Models and searches in service, one of which is production: it answers requests that name no model.
 
     ``hosts`` are the names that requests may have in their Host header, all of them where it is empty. Features of a
     sample of requests are appended to ``feature_log``.
@@ -146,7 +48,7 @@ class Service:
 
     def __init__(
         self,
-        models: Mapping[str, Ranker],
+        models: Mapping[str, Any],
         production: str = "",
         limits: RequestLimits | None = None,
         examples: Sequence[Json] = (),
@@ -163,10 +65,10 @@ class Service:
         )
         self.stopping = False
         self._measures, self._counting = PrometheusMetrics(), False
-        self.replace({name: ServedModel(name, model) for name, model in models.items()})
+        self.replace({name: served(name, model) for name, model in models.items()})
         threads = {"score": thread_count(), "explain": 1}  # libraries share state when they explain
         self._pools = {method: ThreadPoolExecutor(count, method) for method, count in threads.items()}
-        self._page, self._policy = pages.of_package("rankwise.wings.serve", "page")
+        self._pools |= {"search": self._pools["score"], "why": self._pools["explain"]}
 
     def replace(self, models: dict[str, ServedModel]) -> None:
         """Serve other models by the same names; requests that are being answered keep theirs."""
@@ -187,7 +89,7 @@ class Service:
             "/examples/{number}": self._example,
         }
         routes = [
-            *(Route(f"{prefix}/{end}", self._answer, methods=["POST"]) for prefix in prefixes for end in METHODS),
+            *(Route(f"{prefix}/{end}", self._answer, methods=["POST"]) for prefix in prefixes for end in self._pools),
             *(Route(path, endpoint) for path, endpoint in gets.items()),
         ]
         gate = Middleware(_Gate, service=self)
@@ -201,6 +103,9 @@ class Service:
             hint = check.suggestion(name[:LONG], self.models)
             return _error(RequestError(404, "there is no such model", got=shown(name), hint=hint))
         model, most, stop = self.models[name], self.limits.documents, threading.Event()
+        if method not in model.methods:
+            hint = "serve the folder of a search: rankwise text save"
+            return _error(RequestError(404, "the model does not search", got=shown(name), hint=hint))
         request.scope["rankwise"] |= {"model": name, "version": model.version}
         try:
             async with asyncio.timeout(self.limits.seconds):
@@ -208,7 +113,7 @@ class Service:
                 run, pool = asyncio.get_running_loop().run_in_executor, self._pools[method]
                 quick = method == "score" and model.quick  # another thread would take longer
                 small = quick and len(body) <= _SMALL
-                asked = model.read(body, most) if small else await run(pool, model.read, body, most)
+                asked = model.read(body, most) if small else await run(pool, model.read, body, most, method)
                 if small and asked.documents + len(asked.queries) <= _FEW:
                     content = model.score(asked, stop)
                 else:
@@ -263,14 +168,18 @@ class Service:
         return _json({"status": "ready", "models": {one.name: one.version for one in self.models.values()}})
 
     async def _openapi(self, _: Request) -> Response:
-        return _json(openapi.document([(one.name, one.schema) for one in self.models.values()], self.limits))
+        models, searches = self.models.values(), any(isinstance(one, ServedSearch) for one in self.models.values())
+        listed = [(one.name, one.schema) for one in models]
+        return _json(openapi.document(listed, self.limits, FORMS if searches else None))
 
     async def _metrics(self, _: Request) -> Response:
         self._tell()
         return Response(self._measures.text(), media_type=self._measures.media_type)
 
     async def _compare(self, _: Request) -> Response:
-        return HTMLResponse(self._page, headers={"Content-Security-Policy": self._policy})
+        name = "search" if isinstance(self.models[self.production], ServedSearch) else "page"
+        content, policy = pages.of_package("rankwise.wings.serve", name)
+        return HTMLResponse(content, headers={"Content-Security-Policy": policy})
 
     async def _examples(self, _: Request) -> Response:
         return _json({"queries": [str(query.get("id", place)) for place, query in enumerate(self.examples)]})

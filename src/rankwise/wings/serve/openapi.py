@@ -1,7 +1,7 @@
 """The description of the HTTP service for programs, at ``/openapi.json``."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from rankwise import __version__
 from rankwise.base.arrays import Json
@@ -16,6 +16,12 @@ _STATUSES = {
     422: "features, values or documents do not fit the model",
     504: "the request took too long",
 }
+_METHODS = {
+    "score": "Scores and ranks of documents",
+    "explain": "What features add to scores",
+    "search": "Documents for words",
+    "why": "Why one document of a search is above another",
+}
 _PATHS = {
     "/models": "Models: versions, expressions, features, categories and cards",
     "/health": "Whether the process runs",
@@ -24,8 +30,12 @@ _PATHS = {
 }
 
 
-def document(models: Iterable[tuple[str, Schema]], limits: RequestLimits) -> Json:
+def document(
+    models: Iterable[tuple[str, Schema]], limits: RequestLimits, searches: Mapping[str, Sequence[str]] | None = None
+) -> Json:
     """Return an OpenAPI document: paths, and what a request to each model holds.
+
+    ``searches`` has the texts of requests by the paths of searches.
 
     >>> page = document([("model", Schema(2, ("colour", "size"), (0,), {0: ("red", "blue")}))], RequestLimits())
     >>> [*page["paths"]][:2], page["components"]["schemas"]["model.document"]["properties"]["size"]
@@ -41,11 +51,16 @@ def document(models: Iterable[tuple[str, Schema]], limits: RequestLimits) -> Jso
     one_of = {"anyOf": [_reference(f"{name}.request") for name in names]}
     named = {"name": "name", "in": "path", "required": True, "schema": {"enum": [name for name, _ in listed]}}
     paths: Json = {}
+    bodies = dict.fromkeys(("score", "explain"), one_of)
+    for method, keys in (searches or {}).items():
+        texts: Json = {name: {"type": "string"} for name in keys}
+        bodies[method] = _object(texts | {"k": {"type": "integer"}}, "k")
     for prefix, parameters in (("", []), ("/models/{name}", [named])):
-        for method, what in (("score", "Scores and ranks of documents"), ("explain", "What features add to scores")):
+        for method, body in bodies.items():
+            what = _METHODS[method]
             answer = {"description": what, "content": _json(_reference("answer") if method == "score" else {})}
             failures = {str(s): {"description": t, "content": _json(_reference("error"))} for s, t in _STATUSES.items()}
-            post = {"summary": what, "requestBody": {"required": True, "content": _json(one_of)}}
+            post = {"summary": what, "requestBody": {"required": True, "content": _json(body)}}
             paths[f"{prefix}/{method}"] = {"post": post | {"responses": {"200": answer, **failures}}} | (
                 {"parameters": parameters} if parameters else {}
             )

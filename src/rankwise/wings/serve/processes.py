@@ -15,15 +15,19 @@ import threading
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prometheus_client.multiprocess import mark_process_dead
 
 from rankwise import check
 from rankwise.language import registry
 from rankwise.models import storage
-from rankwise.wings.serve.http import ServedModel, Service, log
+from rankwise.wings.serve.http import Service, log
 from rankwise.wings.serve.prometheus import FOLDER
 from rankwise.wings.serve.server import HANG_UP, Settings, log_as_json, serve
+
+if TYPE_CHECKING:
+    from rankwise.wings.serve.served import ServedModel
 
 _LOOK = 0.2  # seconds between two looks at signals and processes
 
@@ -94,7 +98,11 @@ class Processes:
         try:
             for number, (name, path) in enumerate(self.settings.folders.items()):
                 copies[name] = self.folder / f"models-{self.generation}-{number}"
-                storage.write(copies[name], *storage.read(path))
+                description, files = storage.read(path)
+                if "contents" in description:  # its files keep their names; who loads the copy verifies them
+                    shutil.copytree(path, copies[name])
+                else:
+                    storage.write(copies[name], description, files)
         except BaseException:
             _remove(copies)
             raise

@@ -21,12 +21,14 @@ from typing import Annotated, Any
 
 import uvicorn
 
-from rankwise import Ranker, check, load
+from rankwise import check
 from rankwise.base.arrays import Json, Keywords
 from rankwise.check.parameters import AtLeast, OneOf
 from rankwise.wings.serve.feature_log import FeatureLog
-from rankwise.wings.serve.http import ServedModel, Service, log
+from rankwise.wings.serve.http import Service, log
 from rankwise.wings.serve.request_parsing import RequestLimits
+from rankwise.wings.serve.searching import opened, served
+from rankwise.wings.serve.served import ServedModel
 
 LEVELS = ("debug", "info", "warning", "error")
 _MOST, _OF_ONE = 1536, 1024  # connections of a process, and of one client, which may be a proxy with all requests
@@ -53,16 +55,16 @@ class Settings:
 
     def models(self, folders: Mapping[str, Path] | None = None) -> dict[str, ServedModel]:
         """Load all models, or raise."""
-        return {name: ServedModel(name, model) for name, model in self._loaded(folders).items()}
+        return {name: served(name, model) for name, model in self._loaded(folders).items()}
 
     def service(self, folders: Mapping[str, Path] | None = None) -> Service:
         """Load all models and return the service."""
         options: Keywords = {"hosts": self.hosts, "feature_log": self.feature_log}
         return Service(self._loaded(folders), self.production, self.limits, self.examples, **options)
 
-    def _loaded(self, folders: Mapping[str, Path] | None) -> dict[str, Ranker]:
+    def _loaded(self, folders: Mapping[str, Path] | None) -> dict[str, Any]:
         log.debug("loading models", extra={"facts": {"process": os.getpid()}})
-        return {name: load(path) for name, path in (folders or self.folders).items()}
+        return {name: opened(path) for name, path in (folders or self.folders).items()}
 
 
 def hosts(address: str, names: list[str]) -> frozenset[str]:

@@ -2,10 +2,11 @@
 
 import html.parser
 import re
+import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 from rankwise import check
@@ -14,6 +15,8 @@ from rankwise.check.parameters import AtLeast, Unset, check_declared
 _WORD = re.compile(r"\w+")
 _MARKED = re.compile(r"<!\[(?!CDATA\[)")
 """Marked sections other than CDATA, which the parser of Python does not take."""
+_STEMMING = threading.Lock()
+"""Stemmers keep the word that they are at, and services search in several threads."""
 _KEPT = 1 << 20
 """Distinct words whose terms are remembered."""
 ENGLISH = frozenset(
@@ -63,9 +66,17 @@ class Analyzer:
 
     def raw(self, text: str) -> list[str]:
         """Return the runs of letters in a text, as they stand: :meth:`terms` makes words of each."""
+        return _WORD.findall(self.plain(text))
+
+    def plain(self, text: str) -> str:
+        """Return a text as its words are read: in Unicode's compatible form, without tags if there may be some."""
         if self.html and ("<" in text or "&" in text):
             text = _plain(text)
-        return _WORD.findall(text if text.isascii() else unicodedata.normalize("NFKC", text))
+        return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+    def runs(self, text: str) -> Iterator[tuple[int, str]]:
+        """Iterate over the runs of letters in a text that :meth:`plain` returned, with their places."""
+        return ((match.start(), match.group()) for match in _WORD.finditer(text))
 
     def terms(self, word: str) -> tuple[str, ...]:
         """Return the words that a run of letters stands for; none for a stop word."""
@@ -101,7 +112,12 @@ class Analyzer:
             return str
         snowballstemmer: Any = check.optional("snowballstemmer", "text")
         check.choice("stem", self.stem, list(snowballstemmer.algorithms()))
-        return snowballstemmer.stemmer(self.stem).stemWord  # type: ignore[no-any-return]
+        return partial(_stem, snowballstemmer.stemmer(self.stem).stemWord)
+
+
+def _stem(stemmed: Callable[[str], str], word: str) -> str:
+    with _STEMMING:
+        return stemmed(word)
 
 
 def _parts(word: str) -> list[str]:

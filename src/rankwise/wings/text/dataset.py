@@ -54,11 +54,10 @@ def dataset(
         got = f"{len(ids)} queries, {len(retrieved)} in the runs, {len(wanted)} of these in the qrels"
         hint = "check that ids are spelt alike"
         raise check.error("queries, runs and qrels have no query in common", got=got, hint=hint)
-    words = documents.numbers_of([texts[place] for place in kept])
-    chosen = of_texts.candidates([ids[place] for place in kept], found, documents, depth)
+    chosen, matrix = of_texts.table(documents, {ids[place]: texts[place] for place in kept}, found, depth, names)
     labels, is_judged = _judgements(chosen, documents, judged)
     return RankingDataset(
-        of_texts.matrix(documents, words, chosen, names),
+        matrix,
         labels,
         chosen.offsets,
         feature_names=names,

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base import arrays, threads
 from rankwise.base import progress as bars
-from rankwise.base.arrays import Array, Ids, Offsets
+from rankwise.base.arrays import Array, Ids, Json, Offsets
 from rankwise.check.parameters import AtLeast, Within, check_declared
 from rankwise.models import storage
 from rankwise.wings.text import kernels
@@ -137,13 +137,7 @@ class Documents:
 
         Every byte is read and compared with its checksum. ``verify=False`` opens a folder of your own at once.
         """
-        description, _ = storage.read(folder)
-        if description.get("kind") != "documents":
-            hint = "pass the folder that Documents.save wrote"
-            got = repr(description.get("kind"))
-            raise check.error("the folder holds no documents", got=got, where=str(folder), hint=hint)
-        if verify:
-            storage.verify(folder, description, _DAMAGED)
+        described(folder, "documents", "Documents.save", verify=verify)
         return cls.read_files(Path(folder), verify=verify)
 
     def _write(self, folder: str | Path, fill: Callable[[Path], None], *, force: bool) -> Path:
@@ -300,6 +294,17 @@ class Documents:
         found = documents >= 0
         query = np.repeat(np.array(names, np.str_), documents.size // max(len(names), 1))[found]
         return pl.DataFrame({"query": query, "document": self.ids[documents[found]], "score": scores[found]})
+
+
+def described(folder: str | Path, kind: str, saver: str, *, verify: bool) -> Json:
+    """Return the description of a folder of this kind, after its files were compared with their checksums."""
+    description, _ = storage.read(folder)
+    if (found := description.get("kind", "model")) != kind:
+        hint = f"pass the folder that {saver} wrote"
+        raise check.error(f"the folder holds no {kind}", got=repr(found), where=str(folder), hint=hint)
+    if verify:
+        storage.verify(folder, description, _DAMAGED)
+    return description
 
 
 def _read(folder: Path) -> dict[str, Any]:

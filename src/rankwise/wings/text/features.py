@@ -39,6 +39,12 @@ OF_QUERY = ("query_words", "query_idf", "query_idf_max")
 OF_RUN = ("score", "reciprocal", "scaled")
 RANK_CONSTANT = 60
 _MU = 2000.0
+_WORDS = {
+    "bm25": "BM25", "lm": "likelihood of the query", "tfidf": "tf-idf cosine", "found": "share of the query found",
+    "found_idf": "share of the query found, rare words counting more", "window": "words of the passage with all found",
+    "phrase": "the query word by word", "first": "words before the first one found", "length": "words",
+    "score": "score", "reciprocal": "rank", "scaled": "scaled score",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +57,13 @@ class Candidates:
     """(n_pairs,) places of the documents."""
     runs: Mapping[str, Array]
     """Run -> (n_pairs, 3) of :data:`OF_RUN`; the score is NaN where it lacks the query."""
+
+    def ranks(self, run: str) -> NDArray[np.int64]:
+        """Return the ranks in a run, from 1; 0 for documents that it lacks."""
+        reciprocal = self.runs[run][:, 1]
+        found = np.divide(1.0, reciprocal, out=np.full(reciprocal.size, float(RANK_CONSTANT)), where=reciprocal > 0)
+        ranks: NDArray[np.int64] = np.rint(found - RANK_CONSTANT).astype(np.int64)
+        return ranks
 
 
 def all_names(documents: Documents, runs: Sequence[str]) -> tuple[str, ...]:
@@ -70,6 +83,15 @@ def checked_names(features: Sequence[str] | None, documents: Documents, runs: Se
     if not chosen:
         raise check.error("there must be at least one feature", hint="leave `features=…` out for all")
     return chosen
+
+
+def table(
+    documents: Documents, queries: Mapping[str, str], runs: "Mapping[str, pl.DataFrame]", depth: int,
+    names: Sequence[str],
+) -> tuple[Candidates, NDArray[np.float32]]:  # fmt: skip
+    """Return the candidates of queries, texts by id, and their features: of data sets and of searches alike."""
+    chosen = candidates(list(queries), runs, documents, depth)
+    return chosen, matrix(documents, documents.numbers_of(list(queries.values())), chosen, names)
 
 
 def matrix(documents: Documents, words: Words, candidates: Candidates, names: Sequence[str]) -> NDArray[np.float32]:
@@ -101,7 +123,7 @@ def matrix(documents: Documents, words: Words, candidates: Candidates, names: Se
 
 
 def _of_queries(documents: Documents, words: Words) -> dict[str, Array]:
-    lowest = documents.arrays["idf"].reshape(len(documents.fields), -1).min(0)[words.distinct]
+    lowest = documents.arrays["idf"].reshape(len(documents.fields), -1)[:, words.distinct].min(0)
     count = np.diff(words.distinct_offsets)
     total, largest = np.zeros(count.size), np.zeros(count.size)
     query = np.repeat(np.arange(count.size), count)
@@ -143,3 +165,26 @@ def candidates(
     counts = np.bincount(pairs["number"].to_numpy(), minlength=len(queries))
     offsets = np.concatenate([[0], np.cumsum(counts)])
     return Candidates(tuple(queries), offsets, pairs["place"].to_numpy(), positions)
+
+
+def in_words(documents: Documents, runs: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return what each feature is of, a field, a run, a column or the query, and what it is in plain words."""
+    of = dict.fromkeys(kernels.PER_FIELD, documents.fields) | dict.fromkeys(OF_RUN, tuple(runs))
+    named = {f"{name}({one})": (one, _WORDS[name]) for name, group in of.items() for one in group}
+    return {name: (name, "") for name in documents.columns} | dict.fromkeys(OF_QUERY, ("query", "")) | named
+
+
+def value(name: str, text: str | None) -> str:
+    """Write the value of a feature for people, ranks instead of their reciprocals.
+
+    >>> value("reciprocal(bm25)", "0.01612903"), value("phrase(title)", "1"), value("bm25(title)", "7.123456")
+    ('2', 'yes', '7.12')
+    """
+    if text is None:
+        return "none"
+    number = round(float(text), 6) + 0.0  # no −0
+    if name.startswith("reciprocal("):
+        return f"{1.0 / number - RANK_CONSTANT:.0f}" if number else "not found"
+    if name.startswith("phrase("):
+        return "yes" if number else "no"
+    return (f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}").replace("-", "−")
