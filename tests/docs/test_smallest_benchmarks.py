@@ -64,7 +64,7 @@ RUNS = {
     ),
     "pages.search": Smallest("--picture search.png --rounds 5", needs=("playwright", "starlette")),
     "quality.auto": Smallest(
-        "--data few --methods auto default --seeds 1 --folds 1 --seconds 1 2 --threads 1 --clock cpu"
+        "--data few --methods auto default --seeds 1 --bag-seeds 1 --folds 1 --seconds 1 2 --threads 1 --clock cpu"
     ),
     "quality.calibration": Smallest("intervals --draws 1 --processes 1"),
     "quality.clicks": Smallest("{mq2008} --data mq2008 --trials 1 --etas 1 --losses lambdarank --processes 1"),
