@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import rankwise as rw
-from rankwise.wings.text import METHODS, SCALES, fusion
+from rankwise.wings.text import METHODS, SCALES
 from tests.cli.running import refused, run
 from tests.refusals import refuses
 
