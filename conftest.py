@@ -1,6 +1,4 @@
-"""What tests and examples of all folders need: names of their own, and searches of README.md that are over soon."""
-
-import itertools
+"""What tests and examples of all folders need: names of their own, and one thread for README.md."""
 
 import pytest
 
@@ -12,9 +10,7 @@ def own_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def quick_searches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """README.md: one thread, and a clock on which most of a second passes between two looks at it."""
+def one_thread(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """README.md trains with one thread, as other tests run beside it."""
     if request.node.path == request.config.rootpath / "README.md":
         monkeypatch.setenv("RANKWISE_THREADS", "1")
-        ticks = itertools.count()
-        monkeypatch.setattr("rankwise.model_selection.auto.budget.clock", lambda: 0.7 * next(ticks))

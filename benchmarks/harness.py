@@ -164,9 +164,12 @@ def shuffled(data: rw.RankingDataset, seed: int) -> rw.RankingDataset:
         return data
     queries = np.repeat(np.arange(data.n_queries), data.sizes)
     order = np.lexsort((np.random.default_rng(seed).random(data.n_docs), queries))
-    ids = None if data.document_ids is None else np.asarray(data.document_ids)[order]
+    named = {
+        name: getattr(data, name) for name in ("document_ids", "inclusion_probabilities", "relevance_probabilities")
+    }
+    columns: dict[str, Any] = {name: np.asarray(one)[order] for name, one in named.items() if one is not None}
     return rw.RankingDataset(
-        data.features[order], data.labels[order], data.offsets, query_ids=data.query_ids, document_ids=ids
+        data.features[order], data.labels[order], data.offsets, query_ids=data.query_ids, **columns
     )
 
 

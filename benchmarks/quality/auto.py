@@ -12,7 +12,8 @@ so that other work on the machine does not matter; with one thread both are the 
 - ``tuned lightgbm``, ``tuned xgboost``, ``tuned catboost``: a single model with the library's own ranking objectives,
   each searched by ``rw.tune`` for its share of the time; the best on validation queries is trained again and tested.
   ``best tuned`` is, fold by fold, that of the three that is best on validation queries.
-- ``default`` and ``default bag``: ``rw.LightGBMRanker()`` and a bag of five of it, however long they take.
+- ``default`` and ``default bag``: ``rw.LightGBMRanker()`` and a bag of five of it, however long they take. One bag
+  draws at random, and may be lucky by as much as a search is worth: ``--bag-seeds`` measures more of them.
 
 Seeds after the first also shuffle the documents of each training query, as in benchmarks/README.md. Differences are
 paired by query: values of a query are averaged over seeds first, then pooled over all data sets; z is the mean
@@ -337,23 +338,25 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2, help="of each cell")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what minutes are counted by")
     parser.add_argument("--tuned-seeds", type=int, default=1, help="seeds of tuned models")
+    parser.add_argument("--bag-seeds", type=int, help="seeds of the default and its bag; by default as many")
     options = parser.parse_args()
     folder = harness.data_folder(options.folder)
     if (missing := harness.missing_data(folder, options.data)) is not None:
         print(missing)
         return 2 if options.folder else 0  # without a folder there is nothing to measure, and nothing is wrong
     make = functools.partial(Cell, folder, threads=options.threads, clock=options.clock)
+    seeds = {"auto": options.seeds, **dict.fromkeys(UNTIMED, options.bag_seeds or options.seeds)}
     budgets = [seconds / 60.0 for seconds in sorted(options.seconds, reverse=True)]
     wanted = [
         make(data=data, method=method, seed=seed, fold=fold, minutes=minutes)
         for method in options.methods
         for minutes in ([0.0] if method in UNTIMED else budgets)
-        for seed in range(options.tuned_seeds if method.startswith("tuned") else options.seeds)
+        for seed in range(seeds.get(method, options.tuned_seeds))
         for data in options.data
         for fold in range(1, options.folds + 1)
     ]
     cells = harness.Cells[Cell](options.out).measure(wanted, measure, options.processes)
-    print(f"{options.folds} folds, {options.seeds} seeds, {options.seconds} seconds on {options.threads} threads; "
+    print(f"{options.folds} folds, {seeds} seeds, {options.seconds} seconds on {options.threads} threads; "
           f"{', '.join(f'{name} {text}' for name, text in versions().items())}")  # fmt: skip
     methods = [*dict.fromkeys(titled(cell, budgets[0]) for cell in wanted)] + (
         [BEST] if any(name.startswith("tuned") for name in options.methods) else []

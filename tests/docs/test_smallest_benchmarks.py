@@ -64,7 +64,7 @@ RUNS = {
     ),
     "pages.search": Smallest("--picture search.png --rounds 5", needs=("playwright", "starlette")),
     "quality.auto": Smallest(
-        "--data few --methods auto default --seeds 1 --folds 1 --seconds 1 2 --threads 1 --clock cpu"
+        "--data few --methods auto default --seeds 1 --bag-seeds 1 --folds 1 --seconds 1 2 --threads 1 --clock cpu"
     ),
     "quality.calibration": Smallest("intervals --draws 1 --processes 1"),
     "quality.clicks": Smallest("{mq2008} --data mq2008 --trials 1 --etas 1 --losses lambdarank --processes 1"),
@@ -97,6 +97,7 @@ RUNS = {
         "{mq2008} --data mq2008 --seeds 1 --folds 1 --methods default --processes 1", needs=("torch",)
     ),
     "quality.noise": Smallest(". --data few --seeds 1 --losses xendcg --processes 1"),
+    "quality.numpy_scipy": Smallest("--seeds 1 --rankers xendcg"),
     "quality.objectives": Smallest("{mq2008} --seeds 1 --methods lambdarank native:lambdarank --processes 1"),
     "quality.optimism": Smallest("--sets 2 --queries 30 --rounds 1", quick=True),
     "quality.plrank_gap": Smallest("--queries 20 --seeds 1 --rounds 3 --processes 1 --only plrank"),

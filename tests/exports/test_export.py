@@ -216,7 +216,7 @@ def read_elastic(path: Path, rows: np.ndarray, names: list[str] = NAMES) -> np.n
             value = row[node["split_feature"]]
             left = node["default_left"] if np.isnan(value) else value <= node["threshold"]
             node = nodes[node["left_child" if left else "right_child"]]
-        return node["leaf_value"]
+        return float(node["leaf_value"])
 
     trees = [one["tree"]["tree_structure"] for one in ensemble["trained_models"]]
     assert all(node["node_index"] == place for nodes in trees for place, node in enumerate(nodes))

@@ -55,7 +55,7 @@ def categories(library: str, missing: float) -> Case:
     assert len(model.model_.nodes().categories) > 5
     rows = np.concatenate([data.features] * 12)[:10_000].astype(np.float64)
     rows[:200, 2], rows[100:300, 5], rows[300:400, 5] = np.nan, np.nan, 400
-    table = [[None if np.isnan(one) else float(one) for one in row] for row in rows]
+    table: list[list[Any]] = [[None if np.isnan(one) else float(one) for one in row] for row in rows]
     for number, row in enumerate(table):
         row[2] = "never seen" if number < 100 else None if row[2] is None else WORDS[int(row[2])]
     return Case(model, rows, table)
@@ -67,7 +67,7 @@ def deep() -> Case:
     model = rw.LightGBMRanker("xendcg", rounds=1, threads=1).fit(test_export.lists(missing=0.1))
     head, _, rest = model.model_.content().decode().partition("\nTree=0\n")
     splits, nothing = range(200), [0] * 201
-    tree = {
+    tree: dict[str, Any] = {
         "num_leaves": [201], "num_cat": [0], "split_feature": rng.integers(0, 8, 200), "split_gain": nothing[:-1],
         "threshold": np.linspace(-12, 4, 200) + rng.normal(size=200),
         "decision_type": rng.choice([8, 10], 200, p=[0.98, 0.02]),  # 8: NaN right, 10: left
@@ -114,7 +114,10 @@ def trained(library: str, missing: float = 0.15) -> Any:
 def expected(case: Case) -> np.ndarray:
     """The scores of rows that are each a query of its own."""
     lists = rw.RankingDataset(case.rows, np.zeros(len(case.rows)), np.arange(len(case.rows) + 1))
-    return case.model.predict(lists.with_(feature_names=NAMES) if case.model.model_.needs_lists else case.rows)
+    scores: np.ndarray = case.model.predict(
+        lists.with_(feature_names=NAMES) if case.model.model_.needs_lists else case.rows
+    )
+    return scores
 
 
 def created(case: Case) -> tuple[str, list[tuple[Any, ...]]]:

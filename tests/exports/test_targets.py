@@ -117,7 +117,7 @@ def test_queries_of_features(tmp_path, monkeypatch):
     with refusal(what="unknown feature of queries", got="'title'"):
         rw.export(model, "other.json", "elastic-ltr", queries={"title": title})
     with refusal(what="queries are a dictionary from features to dictionaries", got=repr({NAMES[1]: "title"})):
-        rw.export(model, "other.json", "elastic-ltr", queries={NAMES[1]: "title"})
+        rw.export(model, "other.json", "elastic-ltr", queries={NAMES[1]: "title"})  # type: ignore[dict-item]
     model.save("model")
     message = refused("export", "model", "-o", "x.json", "--format", "solr", "--target", "solr-9.0")
     assert "a missing value is 0 in solr-9.0" in message

@@ -31,7 +31,7 @@ from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
 from rankwise.wings.judging.prediction_powered import JudgedMean
 from rankwise.wings.judging.result import JudgedEvaluation
-from rankwise.wings.lab.demo.run import HEADLINE, METRICS, Demonstration
+from rankwise.wings.lab.demo.run import BASELINES, HEADLINE, RANKERS, Demonstration
 from rankwise.wings.recommend.choice import Candidate, RecommenderChoice
 from tests.refusals import refusal, refuses
 from tests.wings.lab import synthetic_results
@@ -166,6 +166,17 @@ def feature_selection() -> FeatureSelection:
     return FeatureSelection(metric="ndcg@10", rows=rows, curve=curve, point=1, cost=1.0, **about)
 
 
+RUN = {f"q{number}": {"a": 3.0, "b": number % 4, "c": 1.0} for number in range(12)}
+
+
+def found() -> Any:
+    pages = rw.text.Documents({name: f"{name} of an array <b>" for name in ("mean", "sum", "max")}, fields=["text"])
+    queries = {"q": "mean of array", "p": "sum"}
+    runs, qrels = {"bm25": pages.search(queries)}, {"q": {"mean": 1}, "p": {"sum": 1}}
+    model = rw.LinearRanker(l2=0.1, threads=1).fit(rw.text.dataset(pages, queries, runs, qrels))
+    return rw.text.Search(pages, model)("sum of array")
+
+
 def data_check() -> DataCheck:
     findings = (
         DataFinding("error", "copies", "3 queries are in both.", "train, test", 3.0, "drop them"),
@@ -206,12 +217,11 @@ def plan() -> Any:
 
 
 def demonstration() -> Demonstration:
-    values = RNG.random((4, 12))
-    one, other, floor, ceiling = (evaluation(**dict.fromkeys(METRICS, row)) for row in values)
+    values = np.sort(RNG.random((len(BASELINES) + len(RANKERS), 12)), axis=0)
+    systems = {name: evaluation(**{HEADLINE: row}) for name, row in zip([*BASELINES, *RANKERS], values, strict=True)}
     return Demonstration(
-        parts={"train": data(), "valid": data(), "test": data()}, comparison=rw.compare({"one": one, "other": other}),
-        limits={"random": floor, "best": ceiling}, curves={"one": [0.1, 0.3]}, leaderboard=leaderboard(),
-        tested=evaluation(**{HEADLINE: values[0]}), folder=Path("demo"), files={},
+        data="pages", parts={"train": data(), "valid": data(), "test": data()}, comparison=rw.compare(systems),
+        query="q", why="it is", folder=Path("demo"),
     )  # fmt: skip
 
 
@@ -248,6 +258,8 @@ RESULTS: dict[str, Any] = {
     "Cascade": lambda: rw.text.cascade(
         data().features[:, 0], data().features[:, 1], data(), depths=[2, 4], seconds=(0.1, 0.2)
     ),
+    "SearchResult": found,
+    "TunedFusion": lambda: rw.text.tune_fusion({"one": RUN, "other": RUN}, {name: {"a": 1} for name in RUN}, "rr"),
     "DataCheck": data_check,
     "RecommenderChoice": choice,
     "FeatureComparison": lambda: compare_features(data(), data().with_(features=60.0 * data().features)),

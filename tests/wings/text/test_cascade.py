@@ -132,4 +132,4 @@ def test_what_cannot_be_measured_is_refused():
     with refusal(what="the features of these data have no names"):
         rw.text.cascade("a", scores, data.with_(feature_names=None))
     with refusal(what="a cascade is measured on a RankingDataset", got="list"):
-        rw.text.cascade("a", scores, [1])
+        rw.text.cascade("a", scores, [1])  # type: ignore[arg-type]

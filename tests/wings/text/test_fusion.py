@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import rankwise as rw
-from rankwise.wings.text import fusion
+from rankwise.wings.text import METHODS, SCALES
 from tests.cli.running import refused, run
 from tests.refusals import refuses
 
@@ -71,8 +71,8 @@ def as_dictionary(frame: pl.DataFrame) -> dict[str, dict[str, float]]:
     return found
 
 
-@pytest.mark.parametrize("scale", fusion.SCALES)
-@pytest.mark.parametrize("method", fusion.METHODS)
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=40)
 @given(runs=RUNS_OF_ANY_KIND)
 def test_methods_are_their_formulas(method: str, scale: str, runs: Runs):
@@ -87,7 +87,7 @@ def test_methods_are_their_formulas(method: str, scale: str, runs: Runs):
     assert frame.equals(ordered)
 
 
-@pytest.mark.parametrize("method", fusion.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=40)
 @given(runs=RUNS_OF_ANY_KIND, seed=some.integers(0, 9))
 def test_the_order_of_rows_queries_and_runs_does_not_matter(method: str, runs: Runs, seed: int):
@@ -99,7 +99,7 @@ def test_the_order_of_rows_queries_and_runs_does_not_matter(method: str, runs: R
     again = shuffled(
         {name: shuffled({q: shuffled(scores) for q, scores in found.items()}) for name, found in runs.items()}
     )
-    for scale in fusion.SCALES[:2]:
+    for scale in SCALES[:2]:
         assert fuse(again, method, scale=scale).equals(fuse(runs, method, scale=scale))
 
 
@@ -121,7 +121,7 @@ def test_a_document_that_one_run_finds_last_is_below_all_others_of_it(runs: Runs
     """However low its score is, it gets no less than nothing, which is what a document gets that is missing."""
     name, found = next(iter(runs.items()))
     more = {query: {**scores, "new": -1e301} for query, scores in found.items()}
-    for method in fusion.METHODS:
+    for method in METHODS:
         fused = as_dictionary(fuse({**runs, name: more}, method, scale=scale))
         for query, scores in found.items():
             assert 0.0 <= fused[query]["new"] <= min(fused[query][one] for one in scores)
@@ -139,7 +139,7 @@ def test_a_document_that_a_run_lacks_is_never_above_those_that_it_has():
 
 
 def test_weights_count_in_every_method():
-    for method in fusion.METHODS:
+    for method in METHODS:
         first = fuse(RUNS, method, weights={"vectors": 0, "bm25": 1})
         assert first.filter(pl.col("query") == "q1")["document"].to_list()[:1] == ["a"]
         assert first.filter(pl.col("score") > 0)["document"].to_list()[:2] == ["a", "b"]

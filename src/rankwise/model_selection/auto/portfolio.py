@@ -16,7 +16,6 @@ from rankwise.rankers import expressions
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import RANKERS, installed, ranker_class
 from rankwise.rankers.trees import monotone
-from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.statistics.verdict import listed
 
 MIDDLE = 60_000
@@ -141,25 +140,26 @@ def with_goals(recipes: Sequence[Ranker], goals: object) -> tuple[list[Ranker], 
 
 
 def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool) -> tuple[list[Ranker], list[str]]:
-    """Return the recipes of trees with monotone constraints, and a note of the others, or an error where ``strict``.
+    """Return the recipes that take monotone constraints with them, and a note of the others; an error if ``strict``.
 
     >>> import rankwise as rw
-    >>> trees, notes = constrained([rw.LightGBMRanker("xendcg"), rw.NeuralRanker()], {"price": -1}, strict=False)
-    >>> trees
+    >>> able, notes = constrained([rw.LightGBMRanker("xendcg"), rw.NeuralRanker()], {"price": -1}, strict=False)
+    >>> able
     [lightgbm(xendcg, monotone_constraints={price: -1})]
     >>> notes
     ['Left out: recipes of neural, which cannot keep monotone_constraints.']
     """
-    trees = [one for one in recipes if isinstance(one, TreeRanker) and one.monotone_constraints is None]
+    taking = [one for one in recipes if hasattr(one, monotone.NAME)]  # trees and linear models
+    able = [one for one in taking if getattr(one, monotone.NAME) is None]
     for number, one in enumerate(recipes, 1) if strict else ():
-        if one not in trees:
-            got = "constraints of its own" if isinstance(one, TreeRanker) else type(one).__name__
+        if one not in able:
+            got = "constraints of its own" if one in taking else type(one).__name__
             what, hint = f"a recipe cannot have the {monotone.NAME} of the search", "leave it out of recipes, or set "
-            hint += f"{monotone.NAME} of each recipe of trees"
+            hint += f"{monotone.NAME} of each recipe of trees, or linear"
             raise check.error(what, got=got, where=f"recipe {number}", hint=hint)
-    kinds = list(dict.fromkeys(one.name for one in recipes if one not in trees))
+    kinds = list(dict.fromkeys(one.name for one in recipes if one not in able))
     notes = [f"Left out: recipes of {listed(kinds)}, which cannot keep {monotone.NAME}."] if kinds else []
-    return [one.__sklearn_clone__().set_params(**{monotone.NAME: constraints}) for one in trees], notes
+    return [one.__sklearn_clone__().set_params(**{monotone.NAME: constraints}) for one in able], notes
 
 
 def names(recipes: Sequence[Ranker]) -> list[str]:

@@ -109,7 +109,7 @@ class AutoRanker(DelegatingRanker):
     monotone_constraints: Annotated[
         Mapping[str, int] | Mapping[int, int] | Sequence[int] | None,
         """Features with which scores only rise (1) or only fall (−1). They are given by name, or number from 0:
-        ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.""",
+        ``{"price": -1}``. Nets, which know no such constraints, are left out.""",
         Option("monotone", metavar="NAME=SIGN"),
     ] = None
     constraints: Annotated[

@@ -10,7 +10,6 @@ from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import AtLeast, Option, Unset, Within
 from rankwise.cli.wing import EVALUATE, Only, Running, console, inputs, of, register_group
 from rankwise.evaluation import ranking_names
-from rankwise.wings.judging.merging import write_grades
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -155,6 +154,8 @@ def preferences(
     table = found.labels(grades)
     if output.suffix.lower() == ".csv":
         table = table.join(found.to_frame(), on=["query", "document"], maintain_order="left")
+    from rankwise.wings.judging.merging import write_grades  # with polars, which help does without
+
     write_grades(table, output, force=running.force)
     running.say(found.to_dict(), found, plot=plot, wrote=(output,))
 

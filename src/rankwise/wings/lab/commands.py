@@ -23,13 +23,12 @@ def demo(
     ] = Path("results/demo"),
     running: Annotated[Running, Only("progress", "force", "json")],
 ) -> None:
-    """Show what rankwise does, on synthetic data.
+    """Show what rankwise does, on the documentation of NumPy and SciPy.
 
-    Generates a data set like those of web search, splits it by query, trains trees with five objectives of rankwise and
-    two of LightGBM itself, and tests which ranks best, by how much, and whether that is significant. A short search as
-    that of "rankwise auto" follows, with its leaderboard. A report with a query explorer, tables, values per query,
-    plots, data and models go into the folder; running it again replaces them, and --force writes into a folder that
-    holds other files as well.
+    Collects the documentation of what is installed, searches it by BM25, trains trees with four objectives and a bag on
+    the links of "See Also", and tests which rank better, by how much, and whether that is significant. A search for
+    "rankwise serve", a report with a query explorer, a plot, data and models go into the folder; running it again
+    replaces them, and --force writes into a folder that holds other files as well.
 
     rankwise demo
     rankwise demo --output /tmp/demo --json
@@ -41,17 +40,16 @@ def demo(
     if running.json:
         console.document(result.to_dict())
         return
-    introduced, concluded = result.search()
-    console.say(f"{result.introduction()}\n")
+    console.say(f"{result.data}\n")
     console.table(result.table())
-    console.say(f"\n{result.conclusion()}\n\n{introduced}\n")
-    console.table(result.leaderboard.table(), narrow=result.leaderboard.brief())
-    console.say(f"\n{concluded}\n")
-    page = "for a browser: figures, the leaderboard, and every query in an explorer."
-    console.say(f"Report: {output / 'report.html'}, {page}")
-    console.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")
-    lines = ["Next:", *(f"  {command}" for command in result.next_commands())]
-    lines += ["On data of your own (LETOR text, CSV or Parquet):", "  rankwise auto DATA --minutes 10 --output model"]
+    console.say(f"\n{result.sentence}\n")
+    console.say(result.why, wrap=False)
+    console.say(f"\nReport: {output / 'report.html'}, for a browser: tests, figures, and every query in an explorer.")
+    lines = [
+        "Next (rankwise serve needs pip install 'rankwise[serve]'):",
+        *(f"  {command}" for command in result.next_commands()),
+    ]
+    lines += ["On texts of your own:", "  rankwise text features DOCUMENTS QUERIES --qrels QRELS --output data.parquet"]
     console.say("\n".join(lines), wrap=False)
 
 

@@ -20,7 +20,7 @@ from rankwise.cli.wing import (
     register_group,
 )
 from rankwise.evaluation import ranking_names
-from rankwise.wings.text import fusion
+from rankwise.wings.text import METHODS, SCALES
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -118,7 +118,7 @@ def search(
 
 def _indexed(
     documents: Path, id_: str | None, fields: list[str], columns: list[str], settings: Keywords, running: Running
-) -> rw.text.Documents:
+) -> "rw.text.Documents":
     names: Keywords = {"id": id_, "fields": fields, "columns": columns}
     return rw.text.Documents(documents, **names, analyzer=rw.text.Analyzer(**settings), progress=running.progress)
 
@@ -126,12 +126,12 @@ def _indexed(
 def fuse(
     runs: Annotated[list[str], "TREC runs, two or more.", Option(metavar="name=RUN…")],
     *,
-    method: Annotated[str, OneOf(fusion.METHODS), "How runs are fused."] = "rrf",
+    method: Annotated[str, OneOf(METHODS), "How runs are fused."] = "rrf",
     share: Annotated[
         Keywords, "The weight of a run; may be repeated, and is given for each.", Option(metavar="NAME=VALUE")
     ] = inputs.NONE,
     constant: Annotated[float, Within(0), "The constant of rrf."] = 60.0,
-    scale: Annotated[str, OneOf(fusion.SCALES), "How convex and combmnz scale scores within a query."] = "min-max",
+    scale: Annotated[str, OneOf(SCALES), "How convex and combmnz scale scores within a query."] = "min-max",
     minimum: Annotated[
         Keywords, "The least score that a run can have, for the scale minimum; 0 if not given.",
         Option(metavar="NAME=VALUE"),
@@ -162,7 +162,9 @@ def fuse(
         console.note(str(tuned))
     else:
         fused = rw.fuse(found, method, weights=share or None, k=constant, **settings)
-    running.deliver_scores(*fusion.as_data(fused), output, about, tag)
+    from rankwise.wings.text.fusion import as_data  # with kernels, which help does without
+
+    running.deliver_scores(*as_data(fused), output, about, tag)
 
 
 def add(app: "Typer") -> None:

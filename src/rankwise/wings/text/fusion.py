@@ -12,12 +12,11 @@ from rankwise.base.arrays import Array, Offsets, offsets_of
 from rankwise.base.compiling import kernel
 from rankwise.base.threads import over_queries
 from rankwise.evaluation import Run, run_frame
+from rankwise.wings.text import METHODS, SCALES
 
 if TYPE_CHECKING:
     import polars as pl
 
-METHODS = ("rrf", "isr", "convex", "combmnz")
-SCALES = ("min-max", "z", "minimum")
 Weights = Mapping[str, float] | Sequence[float] | None
 Minimum = float | Mapping[str, float]
 
@@ -155,7 +154,7 @@ class Found:
         lowest = np.fmin.reduce(self.scores, axis=0)
         if scale == "minimum" and (below := lowest < least).any():
             name, got = self.names[int(below.argmax())], f"{lowest[below.argmax()]:g}, below {least[below.argmax()]:g}"
-            hint = f"set minimum={{{name!r}: …}}: −1 for cosines"
+            hint = f"`set minimum={{{name!r}: …}}`: −1 for cosines"
             raise check.error("a score is below the least that is possible", got=got, where=f"run {name!r}", hint=hint)
         out = np.zeros_like(self.scores)
         over_queries(_scale, self.offsets, self.scores, SCALES.index(scale), least, out)

@@ -77,7 +77,7 @@ def _data(
 ) -> RankingDataset:
     if documents is not None:
         if queries is None:
-            raise check.error("features of texts need queries", hint="pass queries=, texts by id")
+            raise check.error("features of texts need queries", hint="pass texts by id as `queries=…`")
         return dataset(documents, queries, runs, qrels, unjudged="irrelevant")
     found = Found.of(runs)
     pairs, known = found.pairs, np.ones(found.offsets.size - 1, bool)

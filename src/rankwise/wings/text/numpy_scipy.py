@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import polars as pl
 
@@ -38,9 +38,12 @@ _MODULES = {
 FIELDS = ("name", "module", "summary", "parameters", "returns", "notes", "text")
 _HEADING = re.compile(r"(?m)^(\w[\w ]*)\n-{3,}[ ]*\n")
 _ROLE = re.compile(r":\w+:`~?([^`<]*?)(?:\s*<[^`]*>)?`")
+_DRAWN = re.compile(r"(?m)^.*# may vary$")
+_SET = re.compile(r"(?<=\{)'\w+'(?:, '\w+')+(?=\})")
+"""With :data:`_DRAWN` what SciPy writes otherwise in each process."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
-_CANDIDATES = {"bm25": 60, "names": 30}
-"""Candidates of a query by the words of all fields, and by trigrams of names."""
+DEPTH = 50
+"""Candidates of a query from each of the two retrievers."""
 _Kept = tuple[list[dict[str, str]], dict[str, dict[str, int]]]
 """Pages, and their links."""
 
@@ -61,16 +64,17 @@ class Pages:
         """Return the pages as documents."""
         return Documents(self.documents, fields=FIELDS, progress=False)
 
+    def names(self) -> Documents:
+        """Return the names of the pages as documents, of which three letters in a row are a word."""
+        names = self.documents.select("id", "name")
+        return Documents(names, fields=("name",), analyzer=Analyzer(ngrams=3), progress=False)
+
     def runs(self, index: Documents) -> dict[str, pl.DataFrame]:
-        """Return the candidates of each query, among the other pages: by BM25, and by trigrams of names."""
-        analyzer = Analyzer(ngrams=3)
-        names = Documents(self.documents.select("id", "name"), fields=("name",), analyzer=analyzer, progress=False)
-        asked = {"bm25": (index, self.queries), "names": (names, {one: one.rpartition(".")[2] for one in self.queries})}
-        found = {name: where.search(queries, _CANDIDATES[name] + 1) for name, (where, queries) in asked.items()}
-        others = {name: run.filter(pl.col("query") != pl.col("document")) for name, run in found.items()}
-        return {
-            name: run.group_by("query", maintain_order=True).head(_CANDIDATES[name]) for name, run in others.items()
-        }
+        """Return the candidates of each query, among the other pages: by the words of all fields, and by names."""
+        found = {"bm25": index, "names": self.names()}
+        runs = {name: where.search(self.queries, DEPTH + 1) for name, where in found.items()}
+        others = {name: run.filter(pl.col("query") != pl.col("document")) for name, run in runs.items()}
+        return {name: run.group_by("query", maintain_order=True).head(DEPTH) for name, run in others.items()}
 
     def dataset(self) -> RankingDataset:
         """Return the candidates with their features; what is not linked is not relevant."""
@@ -128,20 +132,18 @@ def _kept(path: Path) -> _Kept | None:
 
 
 def _collected(progress: bool | None) -> _Kept:
-    found: dict[int, tuple[str, Any]] = {}
-    names: dict[str, int] = {}
-    modules = [(package, name) for package, inner in _MODULES.items() for name in inner]
+    found, names = dict[str, str](), dict[str, str]()
+    modules = [f"{package}.{inner}".rstrip(".") for package, inside in _MODULES.items() for inner in inside]
+    rooms = [*map(importlib.import_module, modules)]  # all of them first: scipy.special adds to numpy.sinc's docstring
     with bars.bar(progress, len(modules), "documentation") as update:
-        for number, (package, inner) in enumerate(modules):
-            for name, value in _public(f"{package}.{inner}" if inner else package):
-                names[name] = id(value)
-                kept = found.get(id(value))
-                if kept is None or _rank(name) < _rank(kept[0]):
-                    found[id(value)] = name, value
+        for number, (module, room) in enumerate(zip(modules, rooms, strict=True)):
+            for name, doc in _public(module, room):
+                names[name] = doc
+                found[doc] = min(found.get(doc, name), name, key=_rank)
             if update:
-                update(number + 1, f"{package}.{inner}")
-    pages = {name: _sections(inspect.getdoc(value) or "") for name, value in found.values()}
-    known = {alias: found[one][0] for alias, one in names.items()}
+                update(number + 1, module)
+    pages = {name: _sections(doc) for doc, name in found.items()}
+    known = {alias: found[doc] for alias, doc in names.items()}
     rows = [_page(name, sections) for name, sections in sorted(pages.items())]
     qrels = {}
     for name, sections in sorted(pages.items()):
@@ -151,16 +153,15 @@ def _collected(progress: bool | None) -> _Kept:
     return rows, qrels
 
 
-def _public(module: str) -> Iterator[tuple[str, Any]]:
-    room = importlib.import_module(module)
+def _public(module: str, room: ModuleType) -> Iterator[tuple[str, str]]:
     for name in getattr(room, "__all__", None) or [one for one in dir(room) if not one.startswith("_")]:
         value = getattr(room, name, None)
-        if (inspect.isclass(value) or callable(value)) and (getattr(value, "__doc__", None) or "").strip():
-            yield f"{module}.{name}", value
+        if (inspect.isclass(value) or callable(value)) and (doc := (inspect.getdoc(value) or "").strip()):
+            yield f"{module}.{name}", _SET.sub(lambda one: ", ".join(sorted(one[0].split(", "))), _DRAWN.sub("", doc))
 
 
 def _rank(name: str) -> tuple[int, int, str]:
-    """Of several names of one object, the one with fewest dots, then the shortest, is its page."""
+    """Of names of one docstring, as numpy.sin and numpy.ma.sin, that with fewest dots, then the shortest, is taken."""
     return name.count("."), len(name), name
 
 

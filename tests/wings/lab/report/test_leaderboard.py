@@ -3,6 +3,8 @@
 import rankwise as rw
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.wings.lab.report.leaderboard import write_leaderboard
+from rankwise.wings.lab.report.write import write_report
+from tests.wings.lab import synthetic_results
 
 BOARD = Leaderboard(
     metric="ndcg@10",
@@ -37,3 +39,11 @@ def test_page_shows_everything(tmp_path):
     assert page.count("<svg") == 1
     assert 'aria-label="Leaderboard: neural(&lt;b&gt;) 0.5200;' in page
     assert str(tmp_path) not in page
+
+
+def test_a_report_has_a_section_of_a_search(tmp_path):
+    tested = rw.Evaluation({"ndcg@10": [0.25, 0.75]}, [1, 2])
+    results = synthetic_results.results(trials=2, queries=6)
+    page = write_report(results, tmp_path, search=(BOARD, tested)).read_text(encoding="utf-8")
+    assert "A ranker within a time" in page
+    assert "The search was worth +0.0125 [+0.0031, +0.0219] over one bag of the default." in page
