@@ -17,7 +17,7 @@ class Elasticsearch(HttpEngine):
     """An index of Elasticsearch, ``Elasticsearch("https://host:9200", "index")``, whose documents are their ``_id``.
 
     Scores are Lucene's BM25, the sum over fields. Without ``analyzer``, a field reads a query as its mapping says.
-    Tested with recorded answers, not with a server; :class:`HttpEngine` tells about addresses and keys.
+    Tested with answers that we wrote, not with a server; :class:`HttpEngine` tells about addresses and keys.
     """
 
     name = "Elasticsearch"

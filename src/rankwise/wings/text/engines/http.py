@@ -17,7 +17,7 @@ class HttpEngine(Engine):
 
     A user and a password in the address, as ``https://user:password@host:9200``, and ``headers``, such as
     ``{"Authorization": "ApiKey …"}``, are sent to it alone and never shown. ``timeout`` are seconds without an answer.
-    Tested with recorded answers, not with a server.
+    Tested with answers that we wrote, not with a server.
     """
 
     modules = ("http",)

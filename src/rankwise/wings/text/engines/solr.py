@@ -8,8 +8,8 @@ from rankwise.wings.text.engines.http import HttpEngine
 class Solr(HttpEngine):
     """A collection of Solr, ``Solr("http://host:8983/solr", "collection", fields=…)``, which its own tools have filled.
 
-    Scores are Lucene's BM25, the sum over fields. Tested with recorded answers, not with a server; :class:`HttpEngine`
-    tells about addresses and keys.
+    Scores are Lucene's BM25, the sum over fields. Tested with answers that we wrote, not with a server;
+    :class:`HttpEngine` tells about addresses and keys.
     """
 
     name = "Solr"

@@ -10,7 +10,8 @@ class Vespa(HttpEngine):
     """A schema of Vespa, ``Vespa("http://host:8080", "schema", fields=…)``, whose application is deployed and fed.
 
     Scores are those of the rank profile ``ranking``, such as one with the sum of ``bm25(field)``; ``id`` is a field of
-    the schema. Tested with recorded answers, not with a server; :class:`HttpEngine` tells about addresses and keys.
+    the schema. Tested with answers that we wrote, not with a server; :class:`HttpEngine` tells about
+    addresses and keys.
     """
 
     name = "Vespa"
