@@ -45,6 +45,7 @@ _PYTHON_ALONE = (  # whose hints no command shows
     "rankers/adapters.py",
     "rankers/sklearn.py",
     "spark.py",
+    "wings/text/engines/",
 )
 _OF_OTHERS = {  # arguments of other libraries
     "create_graph": "torch.autograd.grad",
@@ -56,6 +57,7 @@ _OF_OTHERS = {  # arguments of other libraries
     "one_hot_max_size": "CatBoost",
     "params": "scikit-learn's cross_validate",
     "scoring": "scikit-learn's searches",
+    **dict.fromkeys(("host", "dbname", "user", "password"), "Postgres's connection strings"),
 }
 
 
