@@ -295,7 +295,7 @@ def missing_extras() -> None:
     for number, (extra, call) in enumerate(calls):
         try:
             said = f"nothing: {call()!r}"
-        except Exception as refused:  # noqa: BLE001 (whatever it is, it is told)
+        except Exception as refused:
             said = f"{type(refused).__name__}: {refused}"
         if f"pip install 'rankwise[{extra}]'" not in said:
             wrong.append(f"{number} {extra}: {said}")
@@ -303,7 +303,7 @@ def missing_extras() -> None:
 
 
 def command(*words: object) -> None:
-    done = subprocess.run([sys.executable, "-m", "rankwise", *map(str, words)], capture_output=True, text=True)  # noqa: PLW1510
+    done = subprocess.run([sys.executable, "-m", "rankwise", *map(str, words)], capture_output=True, text=True)
     assert done.returncode == 2, done
     raise ImportError(" ".join(done.stderr.replace("│", " ").split()))
 

@@ -28,8 +28,9 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PYTHONS = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
 EXTRAS = (
-    "xgboost", "catboost", "tune", "torch", "serve", "export", "rerank", "text", "engines", "recommend", "remote", "dask",
-)  # fmt: skip
+    *("xgboost", "catboost", "tune", "torch", "serve", "export", "rerank"),
+    *("text", "engines", "recommend", "remote", "dask"),
+)
 JOB = ROOT / "tests" / "release" / "job.py"
 NOBODY = 65534
 CIRCUMSTANCES = (
@@ -140,7 +141,16 @@ def environment(python: str, wheel: Path, extra: str, constraints: Sequence[str]
         (home / "constraints.txt").write_text("\n".join(constraints) + "\n")
         (home / "job.py").write_bytes(JOB.read_bytes())
         asked = f"{wheel}[{extra}]" if extra else str(wheel)
-        install = [sys.executable, "-m", "pip", "--python", home / "env" / "bin" / "python", "install", "--quiet"]
+        install = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            home / "env" / "bin" / "python",
+            "install",
+            "--quiet",
+            "--no-compile",
+        ]
         install += ["--only-binary", ":all:"]  # building SciPy says nothing about the wheel
         try:
             run(*install, "--constraint", home / "constraints.txt", asked, *more, cwd=home)
