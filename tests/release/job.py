@@ -214,13 +214,12 @@ def indexed(engine: Any) -> None:
 
 @work
 def recommend() -> None:
+    import polars
+
     import rankwise as rw
 
     rows = [(user, item, 5.0 if user % 3 == item % 3 else 2.0) for user in range(20) for item in range(user % 2, 30, 2)]
-    table = {
-        name: list(column) for name, column in zip(("user", "item", "rating"), zip(*rows, strict=True), strict=True)
-    }
-    ratings = rw.recommend.Interactions.from_frame(table)
+    ratings = rw.recommend.Interactions.from_frame(polars.DataFrame(rows, ["user", "item", "rating"], orient="row"))
     for model in rw.recommend.EASE(regularization=10.0), rw.recommend.FactorizationRanker(epochs=2, progress=False):
         assert model.fit(ratings).recommend([0], cutoff=3).height == 3
 
@@ -254,14 +253,17 @@ def dask() -> None:
 @work
 def missing_extras() -> None:
     """What needs an extra says with which command of pip it is installed; in an environment of the core alone."""
+    import polars
+
     import rankwise as rw
 
     data, pages = rw.synthetic(**LISTS), rw.text.Documents(PAGES)
     model = rw.LightGBMRanker("xendcg", rounds=2, leaves=5, threads=1).fit(data)
-    ratings = rw.recommend.Interactions.from_frame({"user": [0, 0, 1], "item": [0, 1, 1], "rating": [5.0, 1.0, 4.0]})
+    rows = polars.DataFrame({"user": [0, 0, 1], "item": [0, 1, 1], "rating": [5.0, 1.0, 4.0]})
+    ratings = rw.recommend.Interactions.from_frame(rows)
     place = Path(tempfile.mkdtemp())
     model.save(place / "model")
-    (place / "queries.jsonl").write_text('{"_id": "q1", "text": "mean"}\n')
+    (place / "some.jsonl").write_text('{"_id": "q1", "text": "mean"}\n')
     engines = rw.text.engines
     calls: list[tuple[str, Callable[[], object]]] = [
         ("xgboost", lambda: rw.XGBoostRanker().fit(data)),
@@ -288,7 +290,12 @@ def missing_extras() -> None:
         ("engines", lambda: engines.Lucene.index(pages, place / "lucene", place / "some.jar")),
         ("mlflow", lambda: rw.mlflow.log_model(model, "model")),
         ("serve", lambda: command("serve", place / "model")),
-        ("text", lambda: command("text", "search", place / "queries.jsonl", "mean", "--stem", "english")),
+        (
+            "text",
+            lambda: command(
+                "text", "features", *2 * [place / "some.jsonl"], "--stem=english", "-o", place / "new.parquet"
+            ),
+        ),
         ("rerank", lambda: command("rerank", "train", "--help")),
     ]
     wrong = []
