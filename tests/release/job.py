@@ -214,12 +214,12 @@ def indexed(engine: Any) -> None:
 
 @work
 def recommend() -> None:
-    import polars
+    import polars as pl
 
     import rankwise as rw
 
     rows = [(user, item, 5.0 if user % 3 == item % 3 else 2.0) for user in range(20) for item in range(user % 2, 30, 2)]
-    ratings = rw.recommend.Interactions.from_frame(polars.DataFrame(rows, ["user", "item", "rating"], orient="row"))
+    ratings = rw.recommend.Interactions.from_frame(pl.DataFrame(rows, ["user", "item", "rating"], orient="row"))
     for model in rw.recommend.EASE(regularization=10.0), rw.recommend.FactorizationRanker(epochs=2, progress=False):
         assert model.fit(ratings).recommend([0], cutoff=3).height == 3
 
@@ -253,13 +253,13 @@ def dask() -> None:
 @work
 def missing_extras() -> None:
     """What needs an extra says with which command of pip it is installed; in an environment of the core alone."""
-    import polars
+    import polars as pl
 
     import rankwise as rw
 
     data, pages = rw.synthetic(**LISTS), rw.text.Documents(PAGES)
     model = rw.LightGBMRanker("xendcg", rounds=2, leaves=5, threads=1).fit(data)
-    rows = polars.DataFrame({"user": [0, 0, 1], "item": [0, 1, 1], "rating": [5.0, 1.0, 4.0]})
+    rows = pl.DataFrame({"user": [0, 0, 1], "item": [0, 1, 1], "rating": [5.0, 1.0, 4.0]})
     ratings = rw.recommend.Interactions.from_frame(rows)
     place = Path(tempfile.mkdtemp())
     model.save(place / "model")
