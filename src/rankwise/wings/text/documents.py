@@ -292,8 +292,9 @@ class Documents:
         import polars as pl
 
         found = documents >= 0
-        query = np.repeat(np.array(names, np.str_), documents.size // max(len(names), 1))[found]
-        return pl.DataFrame({"query": query, "document": self.ids[documents[found]], "score": scores[found]})
+        query = np.repeat(np.array(names, np.object_), documents.size // max(len(names), 1))[found]
+        columns = {"query": query, "document": self.ids[documents[found]], "score": scores[found]}
+        return pl.DataFrame(columns, {"query": pl.String, "document": pl.String, "score": pl.Float64})
 
 
 def described(folder: str | Path, kind: str, saver: str, *, verify: bool) -> Json:

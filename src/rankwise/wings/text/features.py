@@ -39,12 +39,13 @@ OF_QUERY = ("query_words", "query_idf", "query_idf_max")
 OF_RUN = ("score", "reciprocal", "scaled")
 RANK_CONSTANT = 60
 _MU = 2000.0
+RANK = "rank"
 _WORDS = {
-    "bm25": "BM25", "lm": "likelihood of the query", "tfidf": "tf-idf cosine", "found": "share of the query found",
-    "found_idf": "share of the query found, rare words counting more", "window": "words of the passage with all found",
-    "phrase": "the query word by word", "first": "words before the first one found", "length": "words",
-    "score": "score", "reciprocal": "rank", "scaled": "scaled score",
-}  # fmt: skip
+    "bm25": "BM25 {}", "lm": "log likelihood of the query {}", "tfidf": "tf-idf cosine {}",
+    "found": "{} of the query's words", "found_idf": "{} of the query's words, rare ones counting more",
+    "window": "the query's words in a window of {}", "phrase": "the query word by word: {}",
+    "first": "words before the query's first {}", "length": "length {}",
+} | dict.fromkeys(OF_RUN, RANK)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,16 +176,16 @@ def in_words(documents: Documents, runs: Sequence[str]) -> dict[str, tuple[str, 
 
 
 def value(name: str, text: str | None) -> str:
-    """Write the value of a feature for people, ranks instead of their reciprocals.
+    """Write the value of a feature for people.
 
-    >>> value("reciprocal(bm25)", "0.01612903"), value("phrase(title)", "1"), value("bm25(title)", "7.123456")
-    ('2', 'yes', '7.12')
+    >>> value("found(text)", "0.71428571"), value("phrase(title)", "1"), value("bm25(title)", "7.123456")
+    ('71%', 'yes', '7.12')
     """
     if text is None:
         return "none"
     number = round(float(text), 6) + 0.0  # no −0
-    if name.startswith("reciprocal("):
-        return f"{1.0 / number - RANK_CONSTANT:.0f}" if number else "not found"
+    if name.startswith(("found(", "found_idf(")):
+        return f"{number:.0%}"
     if name.startswith("phrase("):
         return "yes" if number else "no"
     return (f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}").replace("-", "−")
