@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 OF_QUERY = ("query_words", "query_idf", "query_idf_max")
 OF_RUN = ("score", "reciprocal", "scaled")
-RANK_CONSTANT = 60
 _MU = 2000.0
 RANK = "rank"
 _WORDS = {
@@ -57,14 +56,7 @@ class Candidates:
     places: NDArray[np.int64]
     """(n_pairs,) places of the documents."""
     runs: Mapping[str, Array]
-    """Run -> (n_pairs, 3) of :data:`OF_RUN`; the score is NaN where it lacks the query."""
-
-    def ranks(self, run: str) -> NDArray[np.int64]:
-        """Return the ranks in a run, from 1; 0 for documents that it lacks."""
-        reciprocal = self.runs[run][:, 1]
-        found = np.divide(1.0, reciprocal, out=np.full(reciprocal.size, float(RANK_CONSTANT)), where=reciprocal > 0)
-        ranks: NDArray[np.int64] = np.rint(found - RANK_CONSTANT).astype(np.int64)
-        return ranks
+    """Run -> (n_pairs, 4), :data:`OF_RUN` and the rank, 0 for documents that it lacks; no score where it lacks all."""
 
 
 def all_names(documents: Documents, runs: Sequence[str]) -> tuple[str, ...]:
@@ -151,8 +143,9 @@ def candidates(
             "number",
             place=pl.Series(documents.places(first["document"])),
             score="score",
-            reciprocal=1.0 / (RANK_CONSTANT + pl.col("rank")),
+            reciprocal=1.0 / (60.0 + pl.col("rank")),
             scaled=pl.when(high > low).then((pl.col("score") - low) / (high - low)).otherwise(1.0),
+            rank="rank",
         )
     keys = ["number", "place"]
     pairs = pl.concat([one.select(keys) for one in placed.values()]).unique().sort(keys)
@@ -161,7 +154,7 @@ def candidates(
         lowest = one.group_by("number").agg(lowest=pl.col("score").min())
         joined = pairs.join(one, on=keys, how="left", maintain_order="left")
         joined = joined.join(lowest, on="number", how="left", maintain_order="left")
-        filled = joined.select(pl.coalesce("score", "lowest"), pl.col(OF_RUN[1:]).fill_null(0.0))
+        filled = joined.select(pl.coalesce("score", "lowest"), pl.col(*OF_RUN[1:], "rank").fill_null(0.0))
         positions[name] = filled.to_numpy()
     counts = np.bincount(pairs["number"].to_numpy(), minlength=len(queries))
     offsets = np.concatenate([[0], np.cumsum(counts)])

@@ -130,9 +130,8 @@ class Index:
             self._growing["bounds"].extend([len(tokens)])
         if len(tokens) > _MOST_TOKENS:
             hint = "index parts of the documents, search each, and put the runs together"
-            raise check.error(
-                "the documents have too many words for one index", got=f"over {_MOST_TOKENS:,d}", hint=hint
-            )
+            got = f"over {_MOST_TOKENS:,d}"
+            raise check.error("the documents have too many words for one index", got=got, hint=hint)
         for number, name in enumerate(self.columns):
             self._growing[f"column-{number}"].extend([_number(row.get(name), name, where)])
         texts = self._growing["text_bytes"]
