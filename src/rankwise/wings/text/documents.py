@@ -292,8 +292,9 @@ class Documents:
         import polars as pl
 
         found = documents >= 0
-        query = np.repeat(np.array(names, np.str_), documents.size // max(len(names), 1))[found]
-        return pl.DataFrame({"query": query, "document": self.ids[documents[found]], "score": scores[found]})
+        query = np.repeat(np.array(names, np.object_), documents.size // max(len(names), 1))[found]
+        columns = {"query": query, "document": self.ids[documents[found]], "score": scores[found]}
+        return pl.DataFrame(columns, {"query": pl.String, "document": pl.String, "score": pl.Float64})
 
 
 def described(folder: str | Path, kind: str, saver: str, *, verify: bool) -> Json:
@@ -348,9 +349,8 @@ def _unit(what: str, vectors: ArrayLike, count: int) -> NDArray[np.float32]:
     found = np.asarray(vectors, np.float32)
     if found.ndim != 2 or len(found) != count or not np.isfinite(found).all():
         got = f"shape {found.shape}" if found.ndim != 2 or len(found) != count else "NaN or infinity"
-        raise check.error(
-            f"{what} must give a finite vector for each text", got=got, hint=f"a matrix with {count} rows"
-        )
+        hint = f"a matrix with {count} rows"
+        raise check.error(f"{what} must give a finite vector for each text", got=got, hint=hint)
     length = np.linalg.norm(found, axis=1, keepdims=True)
     unit: NDArray[np.float32] = np.divide(found, length, out=np.zeros_like(found), where=length > 0)
     return unit
