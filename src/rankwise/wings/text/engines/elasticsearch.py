@@ -36,8 +36,7 @@ class Elasticsearch(HttpEngine):
         """Fill a new index, which then gets its name as an alias; one that breaks off is removed."""
         server = Server(cls, address, asking.get("headers"), asking.get("timeout", 60.0))
         fields, new = documents.fields, f"{collection}-{secrets.token_hex(8)}"
-        there = server.ask("GET", f"/{quote(collection, safe='')}/_mapping", least=500)
-        old = [] if there.get("status") == 404 else [*there]
+        old = [*(server.ask("GET", f"/{quote(collection, safe='')}/_mapping", absent=True) or ())]
         if old and not force:
             raise check.error("the index is there already and is kept", got=collection, hint="set force=True")
         properties = {field: {"type": "text", "analyzer": "whitespace"} for field in fields}
