@@ -40,6 +40,7 @@ class Postgres(Engine):
     modules = ("psycopg",)
     hints: ClassVar = {
         "authentication": "check user and password",
+        "stack depth": "ask with fewer words",
         "statement timeout": "raise timeout=, or ask for fewer documents",
         'type "vector"': "install pgvector on the server: CREATE EXTENSION vector",
         "does not exist": "check table, id and fields; Postgres.index(documents, server) makes a table",
