@@ -205,7 +205,7 @@ def test_nets_and_what_is_too_large_are_refused(tmp_path, monkeypatch):
         monkeypatch.context() as smaller,
         refusal(
             what="a query must have at most 900 bytes, which all databases read",
-            hint="train fewer or smaller trees, rounds=… and leaves=…, a LinearRanker with transform='standard', distil…",
+            hint="train fewer or smaller trees, rounds=… and leaves=…, a LinearRanker with transform=…",
         ),
     ):
         smaller.setattr("rankwise.exports.sql.MOST", 900)
