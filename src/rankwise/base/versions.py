@@ -54,7 +54,7 @@ def table(found: Json | None = None) -> Table:
 @functools.cache
 def _needed() -> dict[str, tuple[str, ...]]:
     """Return the distributions that the core, called "", and each extra for users require."""
-    found: dict[str, tuple[str, ...]] = {}
+    distributions: dict[str, tuple[str, ...]] = {}
     try:
         lines = importlib.metadata.requires("rankwise") or []
     except importlib.metadata.PackageNotFoundError:  # a checkout on the path
@@ -62,8 +62,8 @@ def _needed() -> dict[str, tuple[str, ...]]:
     for line in lines:
         need = _NEED.match(line)
         if need is not None and need[1] != "rankwise" and need[2] not in ("all", "dev"):
-            found[need[2] or ""] = (*found.get(need[2] or "", ()), need[1])
-    return found
+            distributions[need[2] or ""] = (*distributions.get(need[2] or "", ()), need[1])
+    return distributions
 
 
 def _version(name: str) -> str | None:
