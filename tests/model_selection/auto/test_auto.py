@@ -436,7 +436,9 @@ def test_a_part_of_a_bag_is_not_taken_beside_a_whole_one(data, trainings, monkey
     board = auto(minutes=22 / 60, recipes=None).fit(data).leaderboard_
     states = {entry.recipe: (entry.state, entry.mean, entry.chosen) for entry in board.entries if entry.rounds}
     (_, whole, chosen), (state, part, _) = states["lightgbm(xendcg)"], states["lightgbm(lambdarank)"]
-    assert chosen and state == "minutes" and part > whole
+    assert chosen
+    assert state == "minutes"
+    assert part > whole
 
 
 @pytest.mark.parametrize(("seconds", "counts"), [(30, False), (60, True)])
@@ -445,7 +447,8 @@ def test_the_only_bag_of_a_kind_counts_where_its_trees_learned_enough(seconds, c
     monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: ([*recipes(1), *others] * 2 + recipes(3)[2:], []))
     board = auto(minutes=seconds / 60, recipes=None).fit(data).leaderboard_
     entry = next(entry for entry in board.entries if entry.recipe.startswith("lightgbm(lambdarank"))
-    assert entry.state == "minutes" and (entry.weight > 0.0) == counts
+    assert entry.state == "minutes"
+    assert (entry.weight > 0.0) == counts
 
 
 def test_learning_rates_of_small_data_leave_time_for_every_kind(data, trainings, monkeypatch):
