@@ -81,6 +81,8 @@ def test_its_model_scores_features_too(server, search):
     [
         ("/search", {"quer": "x"}, 422),
         ("/search", {"query": 7}, 422),
+        ("/search", {"query": "median \ud800"}, 400),
+        ("/why", {"query": "\ud800", "document": "median-1", "other": "median-2"}, 400),
         ("/search", {"query": "x", "k": 0}, 422),
         ("/search", {"query": "x", "k": "many"}, 422),
         ("/search", ["x"], 422),

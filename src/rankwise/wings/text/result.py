@@ -59,7 +59,7 @@ class Why:
     def __repr__(self) -> str:
         """Return the sentence and the reasons."""
         rest = f"{tables.number(self.rest, 3, signed=True)}  all else"
-        return "\n".join([f"{self.sentence[:-1]}, the sum of", *map(str, self.reasons), rest])
+        return "\n".join([self.sentence.replace(" higher.", " higher, the sum of"), *map(str, self.reasons), rest])
 
     def to_dict(self) -> Json:
         """Return everything as JSON-serializable data."""
@@ -180,7 +180,7 @@ class SearchResult(Result):
         least = _SMALL * max((abs(one.adds) for one in told), default=0.0)
         reasons = sorted((one for one in told if abs(one.adds) > least), key=lambda one: -one.adds)
         apart_by = float(self.scores[first] - self.scores[second])
-        scored = f"its score is {tables.number(apart_by)} higher" if apart_by else "both have the same score"
+        scored = f"its score is {tables.number(apart_by)} higher" if apart_by else "their scores are equal"
         sentence = f"{above} is at rank {first + 1} and {below} at {second + 1}: {scored}."
         return Why(sentence, above, below, tuple(reasons), float(adds.sum()) - sum(one.adds for one in reasons), apart)
 
