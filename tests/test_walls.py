@@ -1,5 +1,6 @@
 """Wings stay small and apart: their lines, what they import, and what importing them brings."""
 
+import re
 from collections import Counter
 
 import grimp
@@ -77,6 +78,16 @@ def test_the_house_without_wings_is_within_its_lines():
         t.count("\n") for t in MODULES.values()
     )
     assert counts.total() <= CORE, "\n".join(rows)
+
+
+def test_tests_of_the_core_leave_out_pages_of_wings():
+    """``make test-core`` runs no page whose examples call a wing."""
+    root = SOURCE.parents[1]
+    left_out = (root / "Makefile").read_text(encoding="utf-8").partition("WINGS :=")[2].partition("\n\n")[0]
+    of_wing = re.compile(rf"(?m)^(?:>>>|\.\.\.) .*\brw\.(?:fuse|{'|'.join(walls.CONTRACT)})\b")
+    for page in (root / "README.md", *(root / "docs").glob("*.md")):
+        if of_wing.search(page.read_text(encoding="utf-8")):
+            assert page.stem in re.findall(r"[\w-]+", left_out), page.name
 
 
 def test_a_new_import_breaks_the_contract(graph):
