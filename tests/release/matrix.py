@@ -141,17 +141,8 @@ def environment(python: str, wheel: Path, extra: str, constraints: Sequence[str]
         (home / "constraints.txt").write_text("\n".join(constraints) + "\n")
         (home / "job.py").write_bytes(JOB.read_bytes())
         asked = f"{wheel}[{extra}]" if extra else str(wheel)
-        install = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            home / "env" / "bin" / "python",
-            "install",
-            "--quiet",
-            "--no-compile",
-        ]
-        install += ["--only-binary", ":all:"]  # building SciPy says nothing about the wheel
+        install = [sys.executable, "-m", "pip", "--python", home / "env" / "bin" / "python", "install"]
+        install += ["--quiet", "--no-compile", "--only-binary", ":all:"]  # building SciPy says nothing about the wheel
         try:
             run(*install, "--constraint", home / "constraints.txt", asked, *more, cwd=home)
         except RuntimeError as failed:
@@ -253,7 +244,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--pythons", nargs="+", default=PYTHONS, choices=PYTHONS)
     parser.add_argument("--extras", nargs="*", default=list(EXTRAS), choices=EXTRAS)
     parser.add_argument("--versions", nargs="+", default=["newest", "lowest"], choices=("newest", "lowest"))
-    parser.add_argument("--without-circumstances", action="store_true")
+    parser.add_argument("--circumstances", nargs="*", default=list(CIRCUMSTANCES), choices=CIRCUMSTANCES)
     parser.add_argument("--wheel", type=Path, help="a wheel instead of a new one")
     options = parser.parse_args(words)
     found = interpreters()
@@ -276,8 +267,8 @@ def main(words: Sequence[str] | None = None) -> int:
                 rows.append(row)
                 print(row, flush=True)
         others = found | (interpreters(NOBODY) if is_root() else {})  # one that users without rights may run, too
-        if not options.without_circumstances and (python := next((p for p in options.pythons if p in others), None)):
-            more = [Row(python, what, "newest") for what in CIRCUMSTANCES]
+        if options.circumstances and (python := next((p for p in options.pythons if p in others), None)):
+            more = [Row(python, what, "newest") for what in options.circumstances]
             circumstances(more, others[python], wheel)
             rows += more
     outcomes = [row.outcome for row in rows]

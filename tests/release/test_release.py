@@ -107,7 +107,7 @@ def test_a_row_that_fails_is_told(capsys, tmp_path, monkeypatch):
 
     monkeypatch.setattr(matrix, "one", fail)
     (tmp_path / "rankwise-1-py3-none-any.whl").write_bytes(b"")
-    words = ["--wheel", str(tmp_path / "rankwise-1-py3-none-any.whl"), "--without-circumstances", "--extras"]
+    words = ["--wheel", str(tmp_path / "rankwise-1-py3-none-any.whl"), "--circumstances", "--extras"]
     assert matrix.main([*words, "--pythons", "3.11"]) == 1
     printed = capsys.readouterr().out
     assert printed.count("FAILED") == 2
