@@ -55,14 +55,14 @@ test-integrations: $(VENV)-integrations/.done $(VENV)-mlflow/.done $(VENV)-engin
 test-matrix: $(VENV)/.dev
 	@$(BIN)/python -m tests.release.matrix
 
-# Wheel, sdist and checksums; a TAG that is not the version is a mistake.
+# Wheel, sdist and checksums; a TAG that is not the version is a mistake. The shell reads it from its environment, as text.
 dist: $(VENV)/.dev
-	@$(BIN)/python -m tests.release.dist $(TAG)
+	@$(BIN)/python -m tests.release.dist $${TAG:+"$$TAG"}
 
 # The pages of this version beside those of earlier ones.
 docs-release: $(VENV)/.dev
 	@$(INSTALL) mike
-	@$(BIN)/mike deploy --push --update-aliases $(TAG:v%=%) latest
+	@$(BIN)/mike deploy --push --update-aliases "$${TAG#v}" latest
 
 # What needs a wing, or several of them: pages and examples use all, and so do tests of kills and of damaged files.
 WINGS := src/rankwise/wings tests/wings tests/integrations tests/docs tests/test_examples.py tests/test_wheel.py \

@@ -80,16 +80,21 @@ def _cache() -> str:
     folder = caches.folder()
     if folder is None:
         return "none: this user has no home folder"
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+    except OSError:  # another user's home folder, as in containers
+        return f"{folder}, cannot be read"
     return f"{folder}, {size / 1e6:.0f} MB" + ("" if os.access(existing, os.W_OK) else ", cannot be written")
 
 
 def _device() -> str:
     if importlib.util.find_spec("torch") is None:
         return "CPU; torch is not installed"
-    import torch
-
+    try:
+        import torch
+    except Exception as broken:  # a library of CUDA that is missing, for one: the very thing to report
+        return f"CPU; torch cannot be imported: {broken}"
     if torch.cuda.is_available():
         return f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"
     return "CPU; torch sees no GPU"

@@ -28,6 +28,7 @@ _MARKS, _MOSTLY = 0.2, 0.5  # of the documents of a grade; in real data below .0
 _EXCEPTIONS = 0.01  # of marked documents
 _MISSING = 0.3  # by which shares of missing values may differ between labels
 _LAST = -np.finfo(np.float64).max  # the score of a missing value, up and down
+_INFINITE = 2.0**128  # that of an infinite one, beyond all of float32
 
 
 def named(data: RankingDataset, columns: Sequence[int] | NDArray[np.int64]) -> str:
@@ -93,7 +94,7 @@ def ndcg_by_feature(scale: NdcgRange) -> Array:
         correlations = _correlations(sample(data, _SAMPLE))
         columns = columns[np.argsort(-correlations[columns], kind="stable")[:_COMPARED]]
     for column in columns if scale.deciding else ():
-        scores = dense(data.features[:, [column]])[:, 0].astype(np.float64)
+        scores = np.clip(dense(data.features[:, [column]])[:, 0].astype(np.float64), -_INFINITE, _INFINITE)
         values[column] = max(scale.ndcg(np.where(np.isnan(scores), _LAST, one)) for one in (scores, -scores))
     return values
 
