@@ -56,7 +56,12 @@ def test_a_gate_passes_or_fails(folder, candidate, code):
     assert len(document["segments"]["pairs"]) == 4
 
 
-def test_a_gate_that_cannot_tell(folder):
+def test_a_gate_that_cannot_tell(folder, tmp_path):
+    titled = "--titles", "<i>", "--report", tmp_path / "page.html"
+    compared(folder, "new", 0.0001, *titled, code=4)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '<h3 id="checks">Is new not worse than old by 0.0001?</h3>' in page
+    assert "cannot tell whether new is worse than old by 0.0001: &lt;i&gt; on all queries" in page
     result = compared(folder, "new", 0.0001, code=4)
     assert "These queries cannot tell whether new is worse than old by 0.0001" in " ".join(result.stdout.split())
     assert "Gate" in result.stdout

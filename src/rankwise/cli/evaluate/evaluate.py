@@ -280,7 +280,7 @@ def compare(
         details = {"Rankings": " ".join(rankings)} | ({"Judgments": str(measuring.qrels)} if measuring.qrels else {})
         details |= {"Conventions": str(measuring.described()["conventions"])} if measuring.described_by else {}
         columns = measuring.titles or measuring.written(result.metrics)
-        result.to_report(report, titles=columns, about=details, force=running.force)
+        result.to_report(report, titles=columns, about=details, gate=gate, force=running.force)
     if running.json or format == "text":
         running.show(document, *zip(titles_of, tables, strict=True), wrote=(output, plot, report, kept))
     else:
