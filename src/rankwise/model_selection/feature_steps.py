@@ -96,9 +96,9 @@ class Units:
         """Return what each of the chosen units is worth to a ranker, surely and on average, and its group.
 
         Groups are units that overlap. Permuting one of two duplicates says little, since the other still has it all: so
-        a group is permuted at once, in queries that the model has not seen. The mean loss, and surely one standard error
-        less, is what that unit is worth which explains most of its group, the cheapest of equals; any other is worth
-        what that one does not explain of it.
+        a group is permuted at once, in queries that the model has not seen. The mean loss, and surely one standard
+        error less, is what that unit is worth which explains most of its group, the cheapest of equals; any other is
+        worth what that one does not explain of it.
         """
         overlap = explained[np.ix_(chosen, chosen)]
         groups = _groups(np.sqrt(np.maximum(overlap, overlap.T)))
@@ -136,6 +136,7 @@ class Step:
 
     chosen: Chosen
     worth: Array
+    """Surely, beyond a standard error."""
     average: Array
     groups: NDArray[np.int64]
     values: Array
@@ -152,7 +153,7 @@ class Steps:
     seed: int
 
     def walk(self, train: RankingDataset, test: RankingDataset | None, budgets: Sequence[float]) -> Iterator[Step]:
-        """Yield all units, then those that are worth something on average, and within each budget those that surely are."""
+        """Yield all units, then what is worth something on average, and within each budget what surely is."""
         explained = self.units.explained(train)
         step = self._measured(train, np.arange(len(self.units.columns)), explained)
         yield (step := self._tested(step, train, test))
