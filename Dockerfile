@@ -11,7 +11,8 @@ RUN /opt/rankwise/bin/python -c "import rankwise as rw; data = rw.synthetic(n_qu
     rw.LightGBMRanker(rounds=2).fit(data).scorer()(data.features)"
 
 FROM python:3.12-slim
-# hadolint ignore=DL3008 (of the system's own release)
+# The system's own release of the library.
+# hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends libgomp1 \
  && rm -rf /var/lib/apt/lists/* \

@@ -81,14 +81,23 @@ def test_results_keep_segments(folder, tmp_path):
     assert "market" in run(*stored, f"device,{folder}/markets.csv", "--not-worse-than", 0.9).stdout
 
 
+def test_a_table_says_how_often_each_query_is_asked(folder, tmp_path):
+    counts = [f"q{query},{1000 // (query + 1)}" for query in range(120)]
+    (tmp_path / "asked.csv").write_text("\n".join(["query,traffic", *counts]) + "\n", encoding="utf-8")
+    words = "evaluate", folder / "judged.csv", folder / "old.txt", "-m", "ndcg@10", "--segment", tmp_path / "asked.csv"
+    rows = [line.split()[:2] for line in run(*words).stdout.splitlines() if line.startswith("traffic")]
+    assert rows == [["traffic", "head"], ["traffic", "torso"], ["traffic", "tail"]]
+
+
 def test_refusals(folder, tmp_path):
     words = "compare", folder / "judged.csv", folder / "old.txt", folder / "new.txt"
     assert "--not-worse-than" in refused(*words, "--not-worse-than", 0)
+    assert "no difference is as large as the margin: got 5 for ndcg@5" in refused(*words, "--not-worse-than", 5)
     assert "a segment must be the same for all documents of a query" in refused(*words, "--segment", "bm25")
     text = refused(*words, folder / "worse.txt", "--not-worse-than", 0.1)
     assert "a gate is for one system" in text
     assert "Hint: name two rankings." in text
-    assert "Hint: give queries weights, or a table with the columns query and traffic." in refused(
+    assert "Hint: give queries weights, or a table with the columns query and traffic, of how often" in refused(
         *words, "--segment", "traffic"
     )
     (tmp_path / "twice.csv").write_text("query,market\nq1,de\nq1,fr\n", encoding="utf-8")

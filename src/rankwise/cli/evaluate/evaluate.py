@@ -259,7 +259,7 @@ def compare(
     titles_of = ["", *["Every pair"] * pairs, *["By segment"] * bool(segment)]
     if gate is not None:
         document["gate"] = gate.to_dict()
-        tables.append(gate.table())
+        tables.append(gate.table(titles=measuring.titles))
         titles_of.append("Gate")
     if alike:
         found = {f"{one} / {other}": pair for (one, other), pair in similarities(evaluations).items()}
