@@ -63,6 +63,7 @@ dist: $(VENV)/.dev
 docs-release: $(VENV)/.dev
 	@$(INSTALL) mike
 	@$(BIN)/mike deploy --push --update-aliases "$${TAG#v}" latest
+	@$(BIN)/mike set-default --push latest  # what the address without a version shows
 
 # What needs a wing, or several of them: pages and examples use all, and so do tests of kills and of damaged files.
 WINGS := src/rankwise/wings tests/wings tests/integrations tests/docs tests/test_examples.py tests/test_wheel.py \

@@ -53,7 +53,7 @@ class Walk:
     def end(self, *_: object, **__: object) -> None:
         """Print what was entered, and leave the process."""
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
         for file, function in self.entered:
             print(file, function)
         sys.stdout.flush()
@@ -63,11 +63,11 @@ class Walk:
         """Begin, and end where LightGBM would grow a tree."""
         import lightgbm
 
-        lightgbm.train = self.end
+        vars(lightgbm)["train"] = self.end
         self.begin()
 
 
-def parts(seed: int) -> list[rw.RankingDataset]:
+def parts(seed: int) -> tuple[rw.RankingDataset, ...]:
     """Return queries to train on, and queries to validate."""
     return rw.split(rw.synthetic(n_queries=60, n_docs=20, seed=seed), (0.7, 0.3), seed=0)
 
@@ -100,13 +100,12 @@ def command(walk: Walk) -> None:
 def decision(walk: Walk) -> None:
     """Read a log, estimate its position bias, train on it, and decide."""
     sets = {seed: click_log(seed, f"{seed}.parquet") for seed in (1, 2)}
+    roles = ("query", "document", "impression", "position", "clicked", "ranker")
+    columns: Any = {role: role for role in roles}
 
     def decide(seed: int, objective: str) -> None:
         data = sets[seed]
-        log = rw.clicks.read(
-            f"{seed}.parquet",
-            **{role: role for role in ("query", "document", "impression", "position", "clicked", "ranker")},
-        )
+        log = rw.clicks.read(f"{seed}.parquet", **columns)
         bias = rw.clicks.propensities(log)
         rest, held_out = rw.clicks.split(log, 0.4, seed=0)
         ranker = rw.LightGBMRanker(objective, rounds=2, threads=1)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -160,16 +161,28 @@ def test_the_container_has_no_rights_and_says_whether_it_is_ready():
     assert json.loads(found["ENTRYPOINT"][0]) == ["rankwise", "serve"]
 
 
+def test_the_container_uses_the_kernels_that_its_build_compiled():
+    """The build's home is left behind; what is copied holds the cache, which the service knows."""
+    found = commands_of_the_dockerfile()
+    caches = {word for line in found["ENV"] for word in line.split() if word.startswith("RANKWISE_CACHE=")}
+    assert len([line for line in found["ENV"] if "RANKWISE_CACHE=" in line]) == len(found["FROM"]) == 2
+    (cache,) = (word.partition("=")[2] for word in caches)
+    assert Path(cache).is_relative_to(found["COPY"][-1].split()[-1])
+
+
 def test_the_commands_of_the_container_run_here(tmp_path):
     """Its warm-up; then the service as it is started there, and the check of its health."""
     pytest.importorskip("starlette", reason="needs the extra serve")
-    from tests.processes import environment, free_port
+    from tests.processes import HANG, environment, free_port
 
     found = commands_of_the_dockerfile()
     warm = next(line for line in found["RUN"] if "rankwise as rw" in line)
-    env = environment(RANKWISE_CACHE=str(tmp_path / "cache"))
+    env = environment(RANKWISE_CACHE=str(tmp_path / "cache"), RANKWISE_COMPILE_AHEAD="0")
+    env.pop("NUMBA_CACHE_DIR", None)
     words = shlex.split(warm)
     subprocess.run([sys.executable, *words[1:]], check=True, env=env, cwd=tmp_path)
+    compiled = {*(tmp_path / "cache").rglob("*.nbc")}
+    assert compiled
     data = rw.synthetic(n_queries=20, seed=0)
     rw.LightGBMRanker("xendcg", rounds=2, threads=1).fit(data).save(tmp_path / "model")
     port = free_port()
@@ -184,6 +197,10 @@ def test_the_commands_of_the_container_run_here(tmp_path):
             check = json.loads(found["HEALTHCHECK"][0].partition("CMD")[2])
             code = check[2].replace(":8000", f":{port}")
             assert subprocess.run([sys.executable, *check[1:2], code], env=os.environ, check=False).returncode == 0
+            body = json.dumps({"features": data.feature_names, "rows": data.features[:5].tolist()}).encode()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/score", body, timeout=HANG) as answer:
+                assert len(json.load(answer)["scores"]) == 5
+            assert {*(tmp_path / "cache").rglob("*.nbc")} == compiled, "the service compiled what its image lacks"
         finally:
             server.terminate()
     assert subprocess.run([sys.executable, *check[1:2], code], capture_output=True, check=False).returncode != 0

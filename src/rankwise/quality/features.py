@@ -243,19 +243,19 @@ def own_categories(data: RankingDataset, part: str) -> Iterator[DataFinding]:
     >>> print(*(finding.sentence for finding in own_categories(data, "train")))
     1 categorical feature with nearly as many values as documents: number 2 (60 values in 60 documents).
     """
-    copies: dict[int, tuple[int, int]] = {}
+    alone: dict[int, tuple[int, int]] = {}
     for column in data.categorical:
         codes = dense(data.features[:, [column]])[:, 0]
         codes = codes[~np.isnan(codes)]
         different = np.unique(codes).size
         if different >= max(_MARKED, _DIFFERENT * codes.size):
-            copies[column] = different, codes.size
-    if copies:
-        different, documents = next(iter(copies.values()))
-        sentence = f"{count(len(copies), 'categorical feature')} with nearly as many values as documents: "
-        sentence += f"{named(data, [*copies])} ({different:,} values in {documents:,} documents)."
+            alone[column] = different, codes.size
+    if alone:
+        different, documents = next(iter(alone.values()))
+        sentence = f"{count(len(alone), 'categorical feature')} with nearly as many values as documents: "
+        sentence += f"{named(data, [*alone])} ({different:,} values in {documents:,} documents)."
         hint = "read numbers as numbers, and leave ids out: a value that does not come again teaches nothing"
-        yield DataFinding("warning", "values that do not come again", sentence, part, len(copies), hint)
+        yield DataFinding("warning", "values that do not come again", sentence, part, len(alone), hint)
 
 
 def copies(data: RankingDataset, part: str) -> Iterator[DataFinding]:

@@ -205,6 +205,8 @@ def test_reasons_and_the_rest_add_up_to_the_difference(search):
         columns = [place for place, name in enumerate(search.features) if words[name][0] == one.of]
         assert one.adds == pytest.approx((parts[0, columns] - parts[-1, columns]).sum())
         assert search.features.index(one.feature) in columns
+    largest, groups = max(abs(one.adds) for one in why.reasons), {of for of, _ in words.values()}
+    assert abs(why.rest) <= 0.1 * largest * len(groups)  # nothing large is left unsaid
     apart = f"{found.scores[0] - found.scores[-1]:.4f}"
     said = f"{first} is at rank 1 and {last} at {found.places.size}: its score is {apart} higher"
     assert why.sentence == f"{said}."

@@ -34,7 +34,7 @@ class Reason:
     of: str
     adds: float
     feature: str
-    """The one that adds most, of those with different values."""
+    """The one that adds most, of those with different values if there are."""
     text: str
     """In what the two differ there."""
 
@@ -52,7 +52,7 @@ class Why:
     below: str
     reasons: tuple[Reason, ...]
     rest: float
-    """What all else adds; features of the query too, which trees read beside others."""
+    """What all else adds."""
     breakdown: "Breakdown"
     """The contributions of all features, which add up to the difference of the scores."""
 
@@ -174,9 +174,10 @@ class SearchResult(Result):
                 if values[0] != values[1]:
                     of_fields = [" ".join(pages.analyzer.plain(one.get(of, "")).split()) for one in texts]
                     ranks = self.run_ranks[of][[first, second]].tolist() if of in self.run_ranks else []
-                    text = _differ(words[name][1], name, values, of_fields, ranks)
-                    told.append(Reason(of, total, name, text))
+                    told.append(Reason(of, total, name, _differ(words[name][1], name, values, of_fields, ranks)))
                     break
+            else:
+                told.append(Reason(of, total, apart.features[members[0]], "the same, which trees read beside others"))
         least = _SMALL * max((abs(one.adds) for one in told), default=0.0)
         reasons = sorted((one for one in told if abs(one.adds) > least), key=lambda one: -one.adds)
         apart_by = float(self.scores[first] - self.scores[second])

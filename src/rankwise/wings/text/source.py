@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rankwise.data.io import Table
 
 Source: TypeAlias = "Table | str | Path | Mapping[Any, str | Mapping[str, object]] | Iterable[Mapping[str, object]]"
+Rows: TypeAlias = Iterator[tuple[str, str, Mapping[str, Any]]]
+"""Place, id and columns."""
 _ROWS = 20_000
 """Rows of a table that are in memory at once."""
 
 
-def rows(
-    source: Any, id_name: str | None, wanted: Sequence[str], text: str
-) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def rows(source: Any, id_name: str | None, wanted: Sequence[str], text: str) -> Rows:
     """Iterate over place, id and columns of each row; a bare text becomes the column ``text``.
 
     Of a table only the columns ``wanted`` are read. Without ``id_name``, the id is in the first of ``io.IDS`` there.
@@ -32,9 +32,7 @@ def rows(
         yield where, name, row
 
 
-def _rows(
-    source: Any, id_name: str | None, wanted: Sequence[str], text: str
-) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _rows(source: Any, id_name: str | None, wanted: Sequence[str], text: str) -> Rows:
     ids = io.IDS if id_name is None else (id_name,)
     if isinstance(source, str | Path):
         path = Path(source)
@@ -93,9 +91,7 @@ def _scanned(path: Path) -> "pl.LazyFrame":
     return pl.read_csv(io.read_bytes(path), separator=separator, infer_schema=False).lazy()
 
 
-def _of_table(
-    table: "pl.LazyFrame", ids: Sequence[str], wanted: Sequence[str], of: str
-) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _of_table(table: "pl.LazyFrame", ids: Sequence[str], wanted: Sequence[str], of: str) -> Rows:
     import polars as pl
 
     names = table.collect_schema().names()
