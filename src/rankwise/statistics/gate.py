@@ -144,8 +144,8 @@ class Gate(Result):
 
     def to_dict(self) -> Json:
         """Return the verdict and the checks as plain data that JSON can hold."""
-        names = ("verdict", "sentence", "exit_code", "system", "against", "margin", "level", "smallest_margin")
-        names += ("unchecked",)
+        names = ["verdict", "sentence", "exit_code", "system", "against", "margin", "level", "smallest_margin"]
+        names.append("unchecked")
         return plain({name: getattr(self, name) for name in names} | {"checks": self.to_frame().to_dicts()})  # type: ignore[no-any-return]
 
 
@@ -202,7 +202,7 @@ def gate(
             checks.append(GateCheck(metric=name, segment=kind, value=value, **found))
     verdicts = {one.verdict for one in checks}
     verdict: GateVerdict = "fails" if "fails" in verdicts else "cannot tell" if "cannot tell" in verdicts else "passes"
-    holes = ()
+    holes: tuple[str, ...] = ()
     if paired.judged:
         from rankwise.statistics.hole_verdicts import unchecked
 
