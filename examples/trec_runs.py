@@ -1,6 +1,6 @@
 """TREC runs compared for a paper: trec_eval's numbers, paired tests, a LaTeX table and a figure.
 
-python examples/trec_runs.py                          on two runs made here
+python examples/trec_runs.py                          on two runs by BM25, made here
 python examples/trec_runs.py QRELS RUN RUN …          on files of your own, the first run being the baseline
 
 The same without Python: rankwise compare --qrels QRELS RUN RUN --metrics AP,nDCG@20,P@10 --format latex
@@ -9,20 +9,19 @@ The same without Python: rankwise compare --qrels QRELS RUN RUN --metrics AP,nDC
 import sys
 from pathlib import Path
 
-import numpy as np
-
 import rankwise as rw
 
 if len(sys.argv) > 1:
     qrels, *runs = sys.argv[1:]
 else:
-    data = rw.synthetic(n_queries=50, n_features=5, n_docs=60, seed=1)
-    draw = np.random.default_rng(0)
-    qrels, runs = "qrels.txt", ["bm25.txt", "rerank.txt"]
+    data = rw.text.numpy_scipy().dataset()  # the documentation of NumPy and SciPy
+    fields = ("name", "module", "summary", "text")
+    systems = {"bm25": ["score(bm25)"], "fields": [f"bm25({field})" for field in fields]}
+    qrels, runs = "qrels.txt", [f"{name}.txt" for name in systems]
     rw.trec.write_qrels(data, qrels, force=True)
-    for run, noise in zip(runs, (2.0, 1.0), strict=True):
-        scores = data.labels + noise * draw.normal(size=data.n_docs)
-        rw.trec.write_run(scores, data, run, tag=Path(run).stem, force=True)
+    for name, features in systems.items():
+        scores = data.features[:, [data.feature_names.index(one) for one in features]].sum(1)
+        rw.trec.write_run(scores, data, f"{name}.txt", tag=name, force=True)
 
 metrics = [rw.metric(name, conventions="trec_eval") for name in ("AP", "nDCG@20", "P@10")]
 evaluations = {}

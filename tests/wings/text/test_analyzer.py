@@ -19,7 +19,11 @@ from tests.refusals import refuses
         ({}, "HTTPServer float64 nan_median nanMedian __init__", "http server float64 nan median nan median init"),
         ({"split": False}, "HTTPServer nan_median", "httpserver nan_median"),
         ({}, "don't re-rank 3.5", "don t re rank 3 5"),
-        ({}, "ｆｕｌｌ ﬁne ÉTÉ Straße", "full fine été straße"),  # Unicode's compatible form
+        ({}, "ｆｕｌｌ ﬁne ÉTÉ", "full fine été"),  # Unicode's compatible form
+        ({}, "Straße STRASSE ὈΔΌΣ ὀδός", "strasse strasse ὀδόσ ὀδόσ"),
+        ({}, "हिन्दी में สวัสดี مُحَمَّد x̄_bar", "हिन्दी में สวัสดี مُحَمَّد x̄ bar"),  # marks are parts of words
+        ({"ngrams": 3}, "สวัสดี", "สวั วัส ัสด สดี"),
+        ({}, "co\u00adoperate می\u200cخواهم ❤\ufe0flove", "cooperate میخواهم love"),
         ({}, "Москва и Киев", "москва и киев"),
         ({"ngrams": 2}, "東京都 a", "東京 京都 a"),
         ({"ngrams": 3}, "median", "med edi dia ian"),

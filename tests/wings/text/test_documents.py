@@ -90,6 +90,9 @@ def test_a_large_table_is_read_in_pieces(monkeypatch, tmp_path):
         ([{"text": "x"}], {"what": "a text must have an id", "got": "None", "where": "item 0", "hint": "…'_id'…"}),
         ([{"id": "", "text": "x"}], {"what": "a text must have an id", "got": "''"}),
         ([{"id": 1.5, "text": "x"}], {"what": "a text must have an id", "got": "1.5"}),
+        ([{"id": "a\0", "text": "x"}], {"what": "an id must be a text that files can hold", "where": "item 0"}),
+        ({"\ud800": "x"}, {"what": "an id must be a text that files can hold", "got": "'\\ud800'"}),
+        ({"": "x"}, {"what": "an id must be a text that files can hold", "got": "''"}),
         ([{"id": "a", "text": 7}], {"what": "the field text must be text", "got": "int", "where": "item 0"}),
         (["x"], {"what": "an item must be a dictionary", "got": "str"}),
         ({1: "x", "1": "y"}, {"what": "ids must not differ by their type alone"}),
@@ -129,6 +132,20 @@ def test_arguments_that_are_refused(monkeypatch):
     refuses(lambda: rw.text.Bm25(k1=-1.0), got="-1.0")
     monkeypatch.setattr(index, "_MOST_TOKENS", 6)
     refuses(lambda: rw.text.Documents(ROWS), what="the documents have too many words for one index", got="over 6")
+
+
+def test_nan_is_missing_and_true_is_a_number():
+    rows = [{"id": "a", "text": float("nan"), "stock": True}, {"id": "b", "text": "x", "stock": float("nan")}]
+    pages = rw.text.Documents(rows, fields=("text",), columns=("stock",))
+    assert pages.text("a") == {}
+    np.testing.assert_array_equal(pages.columns["stock"], [1.0, np.nan])
+
+
+def test_a_run_without_documents_is_a_run():
+    pages = rw.text.Documents({"a": "one two"}, fields=("text",))
+    found = [pages.search(queries) for queries in (["zzz"], [], ["one"])]
+    assert pl.concat(found).columns == ["query", "document", "score"]
+    assert rw.fuse({"none": found[0], "some": found[2]})["document"].to_list() == ["a"]
 
 
 def test_documents_without_words():

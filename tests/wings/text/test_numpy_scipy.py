@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +13,7 @@ import scipy
 
 import rankwise as rw
 from rankwise.wings.text import numpy_scipy as module
+from tests.processes import environment
 from tests.refusals import refuses
 
 
@@ -84,6 +87,24 @@ def test_a_damaged_copy_is_made_anew(monkeypatch, tmp_path, pages):
         kept.write_text(damage)
         assert rw.text.numpy_scipy().qrels == {"x": {"y": 1}}
         assert json.loads(kept.read_text()) == [[row], {"x": {"y": 1}}]
+
+
+def test_python_without_docstrings_is_refused_and_spoils_no_cache(tmp_path):
+    code = "import rankwise as rw\nrw.text.numpy_scipy()"
+    done = subprocess.run(
+        [sys.executable, "-OO", "-c", code], check=False, capture_output=True, text=True,
+        env=environment(RANKWISE_CACHE=str(tmp_path)),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "there are no docstrings" in done.stderr
+    assert "-OO" in done.stderr
+    assert not [*tmp_path.glob("numpy-scipy*")]
+
+
+def test_modules_that_a_version_lacks_are_left_out(monkeypatch):
+    monkeypatch.setattr(module, "_MODULES", {"numpy": ("", "of_the_future"), "scipy": ("cluster.vq", "differentiated")})
+    rows, _ = module._collected(progress=False)
+    assert {row["id"].partition(".")[0] for row in rows} == {"numpy", "scipy"}
 
 
 def test_the_set_of_the_catalog(pages, monkeypatch):

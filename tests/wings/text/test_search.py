@@ -13,7 +13,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.evaluation import ranked, run_frame
-from rankwise.wings.text import features, passages
+from rankwise.wings.text import features, passages, result
 from tests.processes import environment
 from tests.refusals import refusal, refuses
 
@@ -205,10 +205,32 @@ def test_reasons_and_the_rest_add_up_to_the_difference(search):
         columns = [place for place, name in enumerate(search.features) if words[name][0] == one.of]
         assert one.adds == pytest.approx((parts[0, columns] - parts[-1, columns]).sum())
         assert search.features.index(one.feature) in columns
-        assert one.words == words[one.feature][1]
-        assert one.above != one.below
-    assert str(why).startswith(f"{first} is at rank 1 and {last} at {found.places.size}: its score is ")
+    largest, groups = max(abs(one.adds) for one in why.reasons), {of for of, _ in words.values()}
+    assert abs(why.rest) <= 0.1 * largest * len(groups)  # nothing large is left unsaid
+    apart = f"{found.scores[0] - found.scores[-1]:.4f}"
+    said = f"{first} is at rank 1 and {last} at {found.places.size}: its score is {apart} higher"
+    assert why.sentence == f"{said}."
+    assert str(why).startswith(f"{said}, the sum of\n")
     assert json.loads(json.dumps(why.to_dict()))["reasons"][0]["of"] == why.reasons[0].of
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "texts", "ranks", "said"),
+    [
+        ("scaled(names)", ["0", "1"], ["", ""], [0, 3], "not found, the other rank 3"),
+        ("score(names)", ["0", "1"], ["", ""], [24, 2], "rank 24, not rank 2"),
+        ("tfidf(title)", ["0.1", "0.2"], ["numpy", "numpy.ma"], [], "“numpy”, not “numpy.ma”"),
+        ("length(title)", ["1", "0"], ["numpy", ""], [], "“numpy”, not empty"),
+        ("length(title)", ["1", "1234"], ["numpy", "x" * 99], [], "length 1, not 1,234"),
+        ("found(text)", ["0.714", "0.857"], ["x" * 99] * 2, [], "71% of the query's words, not 86%"),
+        ("phrase(text)", ["0", "1"], ["x" * 99] * 2, [], "the query word by word: no, not yes"),
+        ("window(text)", [None, "1"], ["x" * 99] * 2, [], "no words of the query, the other some"),
+        ("price", [None, "2.5"], ["", ""], [], "none, not 2.5"),
+    ],
+)
+def test_reasons_are_in_words(search, feature, values, texts, ranks, said):
+    words = features.in_words(search.pages, list(search.runs))[feature][1]
+    assert result._differ(words, feature, values, texts, ranks) == said
 
 
 def test_every_feature_has_words(search):

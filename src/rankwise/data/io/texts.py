@@ -75,7 +75,11 @@ def _object(line: bytes, number: int, path: str | Path) -> Json:
     try:
         value = json.loads(line, object_pairs_hook=file_formats.without_repeats)
     except (ValueError, RecursionError) as broken:
-        why = f"{broken.msg.lower()} at column {broken.colno}" if isinstance(broken, json.JSONDecodeError) else broken
+        why = (
+            f"{broken.msg.lower().removesuffix(' at')} at column {broken.colno}"
+            if isinstance(broken, json.JSONDecodeError)
+            else broken
+        )
         hint = "write one JSON object on each line, in UTF-8"
         raise check.error("a line cannot be read as JSON", got=why, where=where, hint=hint) from broken
     if not isinstance(value, dict):

@@ -108,7 +108,7 @@ function explain(why, more) {
   const widest = Math.max(...why.reasons.map((one) => Math.abs(one.adds)), 1e-12);
   const lines = why.reasons.map((one) => {
     return make("tr", {}, make("td", {}, bar(one.adds / widest)), make("td", {}, number(one.adds, 3, true)),
-      make("td", {}, `${called(one.of)}: `, make("span", { className: "value" }, `${one.words} ${one.above}, not ${one.below}`)));
+      make("td", {}, `${called(one.of)}: `, make("span", { className: "value" }, one.text)));
   });
   lines.push(make("tr", {}, make("td"), make("td", {}, number(why.rest, 3, true)), make("td", { className: "value" }, "all else")));
   const next = more ? " Choose another document to compare with the first." : "";

@@ -6,13 +6,15 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Annotated, Any
 
 from rankwise import check
 from rankwise.check.parameters import AtLeast, Unset, check_declared
 
 _WORD = re.compile(r"\w+")
+_JOINERS = dict.fromkeys(map(ord, "\u00ad\u200c\u200d\ufe0e\ufe0f"))
+"""Soft hyphens, joiners and variants, which are inside of words and are not seen."""
 _MARKED = re.compile(r"<!\[(?!CDATA\[)")
 """Marked sections other than CDATA, which the parser of Python does not take."""
 _STEMMING = threading.Lock()
@@ -28,7 +30,9 @@ ENGLISH = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Analyzer:
-    """Words of a text: runs of letters, digits and underscores, in lower case and in Unicode's compatible form.
+    """Words of a text: runs of letters, digits and underscores, without case and in Unicode's compatible form.
+
+    Marks belong to the letters before them, as vowels of Hindi and Thai; soft hyphens and joiners are nothing.
 
     Documents keep their analyzer, so that training and service read a text alike.
 
@@ -66,17 +70,18 @@ class Analyzer:
 
     def raw(self, text: str) -> list[str]:
         """Return the runs of letters in a text, as they stand: :meth:`terms` makes words of each."""
-        return _WORD.findall(self.plain(text))
+        text = self.plain(text)
+        return _words_of(text).findall(text)
 
     def plain(self, text: str) -> str:
         """Return a text as its words are read: in Unicode's compatible form, without tags if there may be some."""
         if self.html and ("<" in text or "&" in text):
             text = _plain(text)
-        return text if text.isascii() else unicodedata.normalize("NFKC", text)
+        return text if text.isascii() else unicodedata.normalize("NFKC", text.translate(_JOINERS))
 
     def runs(self, text: str) -> Iterator[tuple[int, str]]:
         """Iterate over the runs of letters in a text that :meth:`plain` returned, with their places."""
-        return ((match.start(), match.group()) for match in _WORD.finditer(text))
+        return ((match.start(), match.group()) for match in _words_of(text).finditer(text))
 
     def terms(self, word: str) -> tuple[str, ...]:
         """Return the words that a run of letters stands for; none for a stop word."""
@@ -93,7 +98,7 @@ class Analyzer:
 
     def _analyzed(self, word: str) -> Iterator[str]:
         for part in _parts(word) if self.split else [word]:
-            lower = part.lower()
+            lower = part.casefold()
             if lower in self._stopped:
                 continue
             lower = self._stemmed(lower)
@@ -113,6 +118,21 @@ class Analyzer:
         snowballstemmer: Any = check.optional("snowballstemmer", "text")
         check.choice("stem", self.stem, list(snowballstemmer.algorithms()))
         return partial(_stem, snowballstemmer.stemmer(self.stem).stemWord)
+
+
+def _words_of(text: str) -> re.Pattern[str]:
+    """Return what a word is in a text: Python counts no marks among letters, and a search with them is slower."""
+    if text.isascii():
+        return _WORD
+    mark, word = _marks()
+    return word if mark.search(text) else _WORD
+
+
+@cache
+def _marks() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return marks that are written with letters, and runs of letters with them."""
+    marks = "".join(one for one in map(chr, range(0x300, 0x1F000)) if unicodedata.category(one) in ("Mn", "Mc"))
+    return re.compile(f"[{marks}]"), re.compile(rf"\w[\w{marks}]*")
 
 
 def _stem(stemmed: Callable[[str], str], word: str) -> str:

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 OF_QUERY = ("query_words", "query_idf", "query_idf_max")
 OF_RUN = ("score", "reciprocal", "scaled")
-RANK_CONSTANT = 60
 _MU = 2000.0
+RANK = "rank"
 _WORDS = {
-    "bm25": "BM25", "lm": "likelihood of the query", "tfidf": "tf-idf cosine", "found": "share of the query found",
-    "found_idf": "share of the query found, rare words counting more", "window": "words of the passage with all found",
-    "phrase": "the query word by word", "first": "words before the first one found", "length": "words",
-    "score": "score", "reciprocal": "rank", "scaled": "scaled score",
-}  # fmt: skip
+    "bm25": "BM25 {}", "lm": "log likelihood of the query {}", "tfidf": "tf-idf cosine {}",
+    "found": "{} of the query's words", "found_idf": "{} of the query's words, rare ones counting more",
+    "window": "the query's words in a window of {}", "phrase": "the query word by word: {}",
+    "first": "words before the query's first {}", "length": "length {}",
+} | dict.fromkeys(OF_RUN, RANK)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +56,7 @@ class Candidates:
     places: NDArray[np.int64]
     """(n_pairs,) places of the documents."""
     runs: Mapping[str, Array]
-    """Run -> (n_pairs, 3) of :data:`OF_RUN`; the score is NaN where it lacks the query."""
-
-    def ranks(self, run: str) -> NDArray[np.int64]:
-        """Return the ranks in a run, from 1; 0 for documents that it lacks."""
-        reciprocal = self.runs[run][:, 1]
-        found = np.divide(1.0, reciprocal, out=np.full(reciprocal.size, float(RANK_CONSTANT)), where=reciprocal > 0)
-        ranks: NDArray[np.int64] = np.rint(found - RANK_CONSTANT).astype(np.int64)
-        return ranks
+    """Run -> (n_pairs, 4), :data:`OF_RUN` and the rank, 0 for documents that it lacks; no score where it lacks all."""
 
 
 def all_names(documents: Documents, runs: Sequence[str]) -> tuple[str, ...]:
@@ -150,8 +143,9 @@ def candidates(
             "number",
             place=pl.Series(documents.places(first["document"])),
             score="score",
-            reciprocal=1.0 / (RANK_CONSTANT + pl.col("rank")),
+            reciprocal=1.0 / (60.0 + pl.col("rank")),
             scaled=pl.when(high > low).then((pl.col("score") - low) / (high - low)).otherwise(1.0),
+            rank="rank",
         )
     keys = ["number", "place"]
     pairs = pl.concat([one.select(keys) for one in placed.values()]).unique().sort(keys)
@@ -160,7 +154,7 @@ def candidates(
         lowest = one.group_by("number").agg(lowest=pl.col("score").min())
         joined = pairs.join(one, on=keys, how="left", maintain_order="left")
         joined = joined.join(lowest, on="number", how="left", maintain_order="left")
-        filled = joined.select(pl.coalesce("score", "lowest"), pl.col(OF_RUN[1:]).fill_null(0.0))
+        filled = joined.select(pl.coalesce("score", "lowest"), pl.col(*OF_RUN[1:], "rank").fill_null(0.0))
         positions[name] = filled.to_numpy()
     counts = np.bincount(pairs["number"].to_numpy(), minlength=len(queries))
     offsets = np.concatenate([[0], np.cumsum(counts)])
@@ -175,16 +169,16 @@ def in_words(documents: Documents, runs: Sequence[str]) -> dict[str, tuple[str, 
 
 
 def value(name: str, text: str | None) -> str:
-    """Write the value of a feature for people, ranks instead of their reciprocals.
+    """Write the value of a feature for people.
 
-    >>> value("reciprocal(bm25)", "0.01612903"), value("phrase(title)", "1"), value("bm25(title)", "7.123456")
-    ('2', 'yes', '7.12')
+    >>> value("found(text)", "0.71428571"), value("phrase(title)", "1"), value("bm25(title)", "7.123456")
+    ('71%', 'yes', '7.12')
     """
     if text is None:
         return "none"
     number = round(float(text), 6) + 0.0  # no −0
-    if name.startswith("reciprocal("):
-        return f"{1.0 / number - RANK_CONSTANT:.0f}" if number else "not found"
+    if name.startswith(("found(", "found_idf(")):
+        return f"{number:.0%}"
     if name.startswith("phrase("):
         return "yes" if number else "no"
     return (f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}").replace("-", "−")

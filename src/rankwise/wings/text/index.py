@@ -121,18 +121,17 @@ class Index:
         tokens = self._growing["tokens"]
         for field in self.fields:
             value = row.get(field)
-            if value is not None and not isinstance(value, str):
+            if value is not None and not isinstance(value, str) and value == value:  # NaN is missing, as pandas has it
                 what, hint = f"the field {field} must be text", "leave it out of fields=, or take it as a column"
                 raise check.error(what, got=type(value).__name__, where=where, hint=hint)
-            if value:
+            if isinstance(value, str) and value:
                 kept[field] = value
                 tokens.extend(self._numbers_of(value))
             self._growing["bounds"].extend([len(tokens)])
         if len(tokens) > _MOST_TOKENS:
             hint = "index parts of the documents, search each, and put the runs together"
-            raise check.error(
-                "the documents have too many words for one index", got=f"over {_MOST_TOKENS:,d}", hint=hint
-            )
+            got = f"over {_MOST_TOKENS:,d}"
+            raise check.error("the documents have too many words for one index", got=got, hint=hint)
         for number, name in enumerate(self.columns):
             self._growing[f"column-{number}"].extend([_number(row.get(name), name, where)])
         texts = self._growing["text_bytes"]
@@ -194,7 +193,8 @@ def _number(value: object, name: str, where: str) -> float:
     if value is None or value == "":
         return float("nan")
     try:
-        return check.number(f"the column {name}", float(value) if isinstance(value, str) else value)
+        number: Any = float(value) if isinstance(value, str | bool) else value
+        return check.number(f"the column {name}", number) if number == number else float("nan")
     except ValueError:
         what = f"the column {name} must be a number"
         raise check.error(what, got=repr(value), where=where, hint="missing values are empty") from None

@@ -5,6 +5,7 @@ A field of a document is a segment of ``tokens``, numbers of words: segment ``do
 ``lists[list]`` in ``post_documents`` and ``post_counts``.
 """
 
+import heapq
 import math
 
 import numpy as np
@@ -108,51 +109,17 @@ def best_of_all(first, last, offsets, totals, everything, documents, scores):
 
 @kernel
 def fill_best(total, met, documents, scores):
-    """Fill the best of the documents that were met, by a heap whose root is the worst that is kept."""
-    k, size = documents.size, 0
+    """Fill the best of the documents that were met, by a heap of those that are kept; of equal scores the first."""
+    k = documents.size
     documents[:] = -1
-    for document in met:
-        score = total[document]
-        if size < k:
-            documents[size], scores[size] = document, score
-            size += 1
-            child = size - 1
-            while child > 0 and _worse(scores, documents, child, (child - 1) // 2):
-                _swap(scores, documents, child, (child - 1) // 2)
-                child = (child - 1) // 2
-        elif score > scores[0] or (score == scores[0] and document < documents[0]):
-            documents[0], scores[0] = document, score
-            _sift(scores, documents, size)
-    for end in range(size - 1, 0, -1):
-        _swap(scores, documents, 0, end)
-        _sift(scores, documents, end)
-
-
-@kernel
-def _worse(scores, documents, one, other):
-    return scores[one] < scores[other] or (scores[one] == scores[other] and documents[one] > documents[other])
-
-
-@kernel
-def _swap(scores, documents, one, other):
-    scores[one], scores[other] = scores[other], scores[one]
-    documents[one], documents[other] = documents[other], documents[one]
-
-
-@kernel
-def _sift(scores, documents, size):
-    """Let the root of the heap sink."""
-    parent = 0
-    while True:
-        child = 2 * parent + 1
-        if child >= size:
-            return
-        if child + 1 < size and _worse(scores, documents, child + 1, child):
-            child += 1
-        if not _worse(scores, documents, child, parent):
-            return
-        _swap(scores, documents, child, parent)
-        parent = child
+    heap = [(total[document], -document) for document in met[:k]]
+    heapq.heapify(heap)
+    for document in met[k:]:
+        if total[document] >= heap[0][0]:
+            heapq.heappushpop(heap, (total[document], -document))
+    for place in range(len(heap) - 1, -1, -1):
+        scores[place], document = heapq.heappop(heap)
+        documents[place] = -document
 
 
 @kernel

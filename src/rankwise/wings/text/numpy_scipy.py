@@ -5,7 +5,7 @@ Relevant are the pages that its authors listed under "See Also", which no page's
 """
 
 import importlib
-import importlib.metadata
+import importlib.util
 import inspect
 import json
 import re
@@ -18,7 +18,7 @@ from types import ModuleType
 
 import polars as pl
 
-from rankwise import RankingDataset, split
+from rankwise import RankingDataset, check, split
 from rankwise.base import caches, files
 from rankwise.base import progress as bars
 from rankwise.data.io import Parts
@@ -93,9 +93,10 @@ def numpy_scipy(*, cache: bool = True, progress: bool | None = None) -> Pages:
 
     They are collected once for each version of the two packages, in a few seconds, and kept in the cache folder.
     """
-    versions = {name: importlib.metadata.version(name) for name in _MODULES}
+    versions = {name: importlib.import_module(name).__version__ for name in _MODULES}
     folder = caches.folder() if cache else None
-    stamp = "-".join([*versions.values(), f"{zlib.crc32(Path(__file__).read_bytes()):08x}"])
+    own = Path(__file__)  # not there in an application that was frozen
+    stamp = "-".join([*versions.values(), f"{zlib.crc32(own.read_bytes() if own.exists() else b''):08x}"])
     path = None if folder is None else folder / f"numpy-scipy-{stamp}.json"
     kept = None if path is None else _kept(path)
     if kept is None:
@@ -134,9 +135,13 @@ def _kept(path: Path) -> _Kept | None:
 def _collected(progress: bool | None) -> _Kept:
     found, names = dict[str, str](), dict[str, str]()
     modules = [f"{package}.{inner}".rstrip(".") for package, inside in _MODULES.items() for inner in inside]
-    rooms = [*map(importlib.import_module, modules)]  # all of them first: scipy.special adds to numpy.sinc's docstring
-    with bars.bar(progress, len(modules), "documentation") as update:
-        for number, (module, room) in enumerate(zip(modules, rooms, strict=True)):
+    # All of them first: scipy.special adds to numpy.sinc's docstring. Older versions lack some.
+    rooms = {name: importlib.import_module(name) for name in modules if importlib.util.find_spec(name)}
+    if not inspect.getdoc(rooms["numpy"].median):
+        hint = "run Python without -OO and PYTHONOPTIMIZE=2, once: what is collected is kept"
+        raise check.error("there are no docstrings", got="functions that were stripped of them", hint=hint)
+    with bars.bar(progress, len(rooms), "documentation") as update:
+        for number, (module, room) in enumerate(rooms.items()):
             for name, doc in _public(module, room):
                 names[name] = doc
                 found[doc] = min(found.get(doc, name), name, key=_rank)

@@ -60,13 +60,13 @@ def _passage(analyzer: Analyzer, text: str, words: AbstractSet[str]) -> tuple[in
 def _marks(analyzer: Analyzer, text: str, words: AbstractSet[str]) -> Iterator[tuple[int, int, str]]:
     """Iterate over start, end and word of what the query says too."""
     for start, run in analyzer.runs(text):
-        if analyzer.ngrams is None or len(run.lower()) != len(run):
+        if analyzer.ngrams is None or len(run.casefold()) != len(run):
             if word := next((one for one in analyzer.terms(run) if one in words), ""):
                 yield start, start + len(run), word
             continue
         end = 0  # of the pieces so far: those that overlap are one
         for place in range(max(len(run) - analyzer.ngrams, 0) + 1):
-            piece = run[place : place + analyzer.ngrams].lower()
+            piece = run[place : place + analyzer.ngrams].casefold()
             if piece in words:
                 yield start + max(place, end), start + place + len(piece), piece
                 end = place + len(piece)

@@ -1,7 +1,7 @@
 """What a search found, and why one document is above another in plain words."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from rankwise.results import Breakdown, Explanation
     from rankwise.wings.text.search import Search
 
-_SMALL = 0.05
+_SMALL = 0.1
 """The share of the largest reason below which another one is not said."""
 _SHOWN = 48
-"""Letters of a text in a table."""
+"""Letters of a text in a table, and of those that are shown as a reason."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,12 @@ class Reason:
     of: str
     adds: float
     feature: str
-    """The one that adds most, of those with different values."""
-    words: str
-    """What it is."""
-    above: str
-    """Its value for the document above."""
-    below: str
+    """The one that adds most, of those with different values if there are."""
+    text: str
+    """In what the two differ there."""
 
     def __str__(self) -> str:
-        values = f"{self.words} {self.above}, not {self.below}".lstrip()
-        return f"{tables.number(self.adds, 3, signed=True)}  {self.of}: {values}"
+        return f"{tables.number(self.adds, 3, signed=True)}  {self.of}: {self.text}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,14 +52,14 @@ class Why:
     below: str
     reasons: tuple[Reason, ...]
     rest: float
-    """What all else adds; features of the query too, which trees read beside others."""
+    """What all else adds."""
     breakdown: "Breakdown"
     """The contributions of all features, which add up to the difference of the scores."""
 
     def __repr__(self) -> str:
         """Return the sentence and the reasons."""
         rest = f"{tables.number(self.rest, 3, signed=True)}  all else"
-        return "\n".join([self.sentence, *map(str, self.reasons), rest])
+        return "\n".join([self.sentence.replace(" higher.", " higher, the sum of"), *map(str, self.reasons), rest])
 
     def to_dict(self) -> Json:
         """Return everything as JSON-serializable data."""
@@ -167,23 +163,42 @@ class SearchResult(Result):
         above, below = str(ids[first]), str(ids[second])
         apart = self.explanation.versus(above, below)
         adds, words, groups = apart.contributions, features.in_words(pages, list(self.run_ranks)), defaultdict(list)
+        texts = [pages.text(one) for one in (above, below)]
         for j in apart.order:
             groups[words[apart.features[j]][0]].append(j)
         told: list[Reason] = []
         for of, members in groups.items():
             total = float(adds[members].sum())
             for j in sorted(members, key=lambda one: -adds[one] * total):
-                name = apart.features[j]
-                one, two = (features.value(name, column[j]) for column in apart.values.values())
-                if one != two:
-                    told.append(Reason(of, total, name, words[name][1], one, two))
+                name, values = apart.features[j], [column[j] for column in apart.values.values()]
+                if values[0] != values[1]:
+                    of_fields = [" ".join(pages.analyzer.plain(one.get(of, "")).split()) for one in texts]
+                    ranks = self.run_ranks[of][[first, second]].tolist() if of in self.run_ranks else []
+                    told.append(Reason(of, total, name, _differ(words[name][1], name, values, of_fields, ranks)))
                     break
+            else:
+                told.append(Reason(of, total, apart.features[members[0]], "the same, which trees read beside others"))
         least = _SMALL * max((abs(one.adds) for one in told), default=0.0)
         reasons = sorted((one for one in told if abs(one.adds) > least), key=lambda one: -one.adds)
-        high, low = (tables.number(score) for score in self.scores[[first, second]])
-        scored = f"its score is {high}, not {low}" if high != low else f"both score {high}"
+        apart_by = float(self.scores[first] - self.scores[second])
+        scored = f"its score is {tables.number(apart_by)} higher" if apart_by else "their scores are equal"
         sentence = f"{above} is at rank {first + 1} and {below} at {second + 1}: {scored}."
         return Why(sentence, above, below, tuple(reasons), float(adds.sum()) - sum(one.adds for one in reasons), apart)
+
+
+def _differ(words: str, name: str, values: Sequence[str | None], texts: Sequence[str], ranks: Sequence[int]) -> str:
+    """Say in what two documents differ: by their ranks in a run, a field's texts if short, or a feature's values."""
+    if words == features.RANK:
+        one, two = (f"rank {rank}" if rank else "not found" for rank in ranks)
+        return f"{one}, not {two}" if all(ranks) else f"{one}, the other {two}"
+    if "{}" in words and max(map(len, texts)) <= _SHOWN:
+        one, two = (f"“{text}”" if text else "empty" for text in texts)
+        return f"{one}, not {two}"
+    if None in values and "{}" in words:
+        one, two = ("no words of the query" if value is None else "some" for value in values)
+        return f"{one}, the other {two}"
+    one, two = (features.value(name, value) for value in values)
+    return f"{words.format(one) or one}, not {two}"
 
 
 def _moved(rank: int, before: int) -> str:

@@ -78,7 +78,7 @@ class Search:
             raise check.error("a query must be a text", got=repr(query)[:80], hint="search.search takes several")
         chosen, matrix, scores = self._scored(["0"], [query])
         order = np.argsort(-scores, kind="stable")
-        ranks = {name: chosen.ranks(name)[order] for name in self.runs}
+        ranks = {name: one[order, -1].astype(np.int64) for name, one in chosen.runs.items()}
         return SearchResult(
             search=self, query=query, k=k, places=chosen.places[order], scores=scores[order], run_ranks=ranks,
             matrix=matrix[order],
@@ -197,9 +197,6 @@ def _needed(pages: Documents, model: Any, runs: Mapping[str, Any], depth: int) -
     trained_on = model.trained_on_
     lists, most = trained_on.get("documents", 0) / max(trained_on.get("queries", 1), 1), depth * len(runs)
     if lists > most:
-        got, hint = (
-            f"{lists:.4g} documents per query, where depth={depth} gives at most {most}",
-            "`pass depth=…|use --depth N`",
-        )
+        got, hint = f"{lists:.4g} a query, where depth={depth} gives at most {most}", "`pass depth=…|use --depth N`"
         raise check.error("the model was trained on longer lists of candidates", got=got, hint=hint)
     return tuple(names)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from rankwise import check
 from rankwise.data import io
+from rankwise.data.columns import is_text
 from rankwise.models import is_frame
 
 if TYPE_CHECKING:
@@ -14,17 +15,24 @@ if TYPE_CHECKING:
     from rankwise.data.io import Table
 
 Source: TypeAlias = "Table | str | Path | Mapping[Any, str | Mapping[str, object]] | Iterable[Mapping[str, object]]"
+Rows: TypeAlias = Iterator[tuple[str, str, Mapping[str, Any]]]
+"""Place, id and columns."""
 _ROWS = 20_000
 """Rows of a table that are in memory at once."""
 
 
-def rows(
-    source: Any, id_name: str | None, wanted: Sequence[str], text: str
-) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def rows(source: Any, id_name: str | None, wanted: Sequence[str], text: str) -> Rows:
     """Iterate over place, id and columns of each row; a bare text becomes the column ``text``.
 
     Of a table only the columns ``wanted`` are read. Without ``id_name``, the id is in the first of ``io.IDS`` there.
     """
+    for where, name, row in _rows(source, id_name, wanted, text):
+        if not name or "\0" in name or not is_text(name):
+            raise check.error("an id must be a text that files can hold", got=repr(name), where=where)
+        yield where, name, row
+
+
+def _rows(source: Any, id_name: str | None, wanted: Sequence[str], text: str) -> Rows:
     ids = io.IDS if id_name is None else (id_name,)
     if isinstance(source, str | Path):
         path = Path(source)
@@ -52,10 +60,9 @@ def rows(
 
 def queries_of(queries: Any) -> tuple[list[str], list[str]]:
     """Return the ids and texts of queries: a list of texts, a dictionary, a table, or a file with id and text."""
-    if isinstance(queries, str):
+    if isinstance(queries, str) and not Path(queries).suffix[1:].isalnum():
         hint = "put a single query into a list; a file of queries is a pathlib.Path, or has its ending: queries.jsonl"
-        if not Path(queries).suffix:
-            raise check.error("queries must be several texts", got=repr(queries[:80]), hint=hint)
+        raise check.error("queries must be several texts", got=repr(queries[:80]), hint=hint)
     if isinstance(queries, Sequence) and not isinstance(queries, str):
         queries = {str(number): text for number, text in enumerate(queries)}
     found: dict[str, str] = {}
@@ -84,9 +91,7 @@ def _scanned(path: Path) -> "pl.LazyFrame":
     return pl.read_csv(io.read_bytes(path), separator=separator, infer_schema=False).lazy()
 
 
-def _of_table(
-    table: "pl.LazyFrame", ids: Sequence[str], wanted: Sequence[str], of: str
-) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _of_table(table: "pl.LazyFrame", ids: Sequence[str], wanted: Sequence[str], of: str) -> Rows:
     import polars as pl
 
     names = table.collect_schema().names()
