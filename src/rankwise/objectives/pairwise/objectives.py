@@ -109,7 +109,7 @@ class Pairwise(_Pairs):
         object.__setattr__(self, "gain", checked_gain(self.gain))
 
     @property
-    def held_fixed(self) -> str:  # type: ignore[override]
+    def held_fixed(self) -> str:
         """The weights of pairs, unless all are 1, and which of them the hinge leaves out."""
         weighed = self.norm or self.truncation is not None or self.weight != "none"
         return "the weights of pairs" if weighed else "what is beyond the hinge" if self.loss == "hinge" else ""
