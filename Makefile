@@ -22,7 +22,7 @@ help:
 	@echo "make demo        install the core into $(VENV) and run the demonstration"
 	@echo "make test        install everything that the tests need, then run every check and every test"
 	@echo "make test-all    the same with all random cases, of which make test runs a tenth"
-	@echo "make test-core   the tests of the core alone, without those of wings: a few minutes"
+	@echo "make test-core   the tests of the core alone, without those of wings: at most five minutes"
 	@echo "make test-integrations  tests with PyTerrier, MLflow, Ray, …, which it installs into environments of their own"
 	@echo "make test-matrix the wheel in empty environments: Pythons, extras, newest and lowest versions, circumstances"
 	@echo "make dist        wheel, sdist and their checksums"
@@ -55,20 +55,21 @@ test-integrations: $(VENV)-integrations/.done $(VENV)-mlflow/.done $(VENV)-engin
 test-matrix: $(VENV)/.dev
 	@$(BIN)/python -m tests.release.matrix
 
-# Wheel, sdist and checksums; a TAG that is not the version is a mistake.
+# Wheel, sdist and checksums; a TAG that is not the version is a mistake. The shell reads it from its environment, as text.
 dist: $(VENV)/.dev
-	@$(BIN)/python -m tests.release.dist $(TAG)
+	@$(BIN)/python -m tests.release.dist $${TAG:+"$$TAG"}
 
 # The pages of this version beside those of earlier ones.
 docs-release: $(VENV)/.dev
 	@$(INSTALL) mike
-	@$(BIN)/mike deploy --push --update-aliases $(TAG:v%=%) latest
+	@$(BIN)/mike deploy --push --update-aliases "$${TAG#v}" latest
+	@$(BIN)/mike set-default --push latest  # what the address without a version shows
 
 # What needs a wing, or several of them: pages and examples use all, and so do tests of kills and of damaged files.
 WINGS := src/rankwise/wings tests/wings tests/integrations tests/docs tests/test_examples.py tests/test_wheel.py \
   $(patsubst %,tests/robustness/test_%.py,cluster full_disk fuzz_logs fuzz_models fuzz_ratings fuzz_specs fuzz_texts kills) \
-  $(patsubst %,docs/%.md,better clicks click-weights demo experiments recommend reports rerank scale serving spark synthetic) \
-  docs/papers docs/results
+  $(patsubst %,docs/%.md,better clicks click-weights demo engines experiments hybrid inside-engines judges judging rag recommend \
+    reports rerank scale serving spark synthetic text tutorial) README.md docs/papers docs/results
 
 test-core: style
 	$(call timed,tests of the core,$(PYTEST) $(WINGS:%=--ignore=%))

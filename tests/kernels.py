@@ -41,6 +41,9 @@ def main() -> None:
     rw.diversify(scores, plain, similarity=plain.features)
     rw.diversify(scores, plain, aspects=np.eye(5)[np.arange(plain.n_docs) % 5])
     rw.objectives.sample_rankings(scores, plain.offsets, noise)
+    rw.LinearRanker(l2=0.1, threads=1).fit(plain)
+    pages = rw.text.Documents({"a": {"title": "sun", "text": "sun and rain"}, "b": {"title": "wind", "text": "rain"}})
+    rw.text.dataset(pages, {"q": "rain"}, {"bm25": pages.search({"q": "rain"}, k=2)}, {"q": {"a": 1}})
     rw.recommend.ItemKNN().fit(rw.recommend.synthetic_ratings(8, 8, n_ratings=4, seed=1))
 
 

@@ -4,8 +4,6 @@ import ast
 import functools
 import inspect
 import re
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,6 +12,8 @@ import pytest
 import rankwise as rw
 from rankwise.base import lazy
 from rankwise.rankers import table
+from tests import walks
+from tests.tiers import only_all
 
 SOURCE = Path(rw.__file__).parent
 MODULES = {
@@ -174,40 +174,16 @@ def test_a_setting_of_training_is_in_few_files():
     assert len(files) <= 6, files
 
 
-WALK = """
-import os, sys
-import lightgbm
-import rankwise as rw
-
-root, entered = os.path.dirname(rw.__file__), set()
-
-def fit(objective, seed, **settings):
-    train, valid = rw.split(rw.synthetic(n_queries=60, n_docs=20, seed=seed), (0.7, 0.3), seed=0)
-    ranker = rw.LightGBMRanker(objective, threads=1, **settings)
-    sys.setprofile(enter if seed == 2 else None)
-    ranker.fit(train, valid)
-
-def enter(frame, event, _):
-    code = frame.f_code
-    if event == "call" and code.co_filename.startswith(root) and not code.co_qualname.endswith(">"):
-        entered.add((os.path.relpath(code.co_filename, root), code.co_qualname))
-
-def first_tree(*_, **__):
-    sys.setprofile(None)
-    for name, function in sorted(entered):
-        print(name, function)
-    sys.stdout.flush()
-    os._exit(0)
-
-fit("listnet", 1, rounds=2, metrics=["ap"])  # imports and compiles; of its own are expressions alone
-lightgbm.train = first_tree
-fit("xendcg", 2)
-"""
-
-
 def test_few_functions_lie_between_fit_and_the_first_tree():
-    ran = subprocess.run([sys.executable, "-c", WALK], capture_output=True, encoding="utf-8")
-    entered = ran.stdout.splitlines()
-    assert len(entered) > 50, ran.stderr
+    entered = walks.entered("a")
+    assert len(entered) > 50
     # 110, and 7 where the declarations of an objective and a metric are read for the first time in a process
-    assert len(entered) <= 117, "\n".join([f"{len(entered)} functions:", *entered])
+    assert len(entered) <= 117, "\n".join([f"{len(entered)} functions:", *map(" ".join, entered)])
+
+
+@only_all
+@pytest.mark.parametrize("walk", ["b", "c", "d"])
+def test_walks_end_where_they_are_said_to(walk):
+    """The last function of each, as CONTRIBUTING.md has it: what it traces is the whole way."""
+    ends = {"b": "rankers/trees/lightgbm/", "c": "wings/clicks/off_policy/decision.py", "d": "wings/serve/"}
+    assert any(file.startswith(ends[walk]) for file, _ in walks.entered(walk)[-12:])

@@ -1,12 +1,15 @@
 """Wings stay small and apart: their lines, what they import, and what importing them brings."""
 
+import re
+from collections import Counter
+
 import grimp
 import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
 from tests import walls
-from tests.test_house import MODULES, closure
+from tests.test_house import MODULES, SOURCE, closure
 
 FRONT_DOORS = {
     "clicks": "rankwise.wings.clicks.off_policy.compare",
@@ -27,8 +30,22 @@ def graph():
     return grimp.build_graph("rankwise", cache_dir=None)
 
 
+CORE = 59_500
+"""The most lines of the house without its wings. What a wing could hold, it should: this grows for what all use."""
+
+
 def lines(wing: str) -> int:
     return sum(text.count("\n") for module, text in MODULES.items() if walls.wing_of(module) == wing)
+
+
+def rooms() -> Counter[str]:
+    """Count the lines of each room of the house, without the wings."""
+    counts = Counter[str]()
+    for module, text in MODULES.items():
+        room = module.partition(".")[2].partition(".")[0]
+        counts[room if room and (SOURCE / room).is_dir() else "(beside)"] += text.count("\n")
+    del counts["wings"]
+    return counts
 
 
 def brought(module: str) -> int:
@@ -50,6 +67,27 @@ def test_wings_are_within_their_lines(graph):
     assert FRONT_DOORS.keys() == walls.CONTRACT.keys()
     assert all(lines(wing) <= terms["lines"] for wing, terms in walls.CONTRACT.items()), "\n".join(rows)
     assert all(brought(FRONT_DOORS[wing]) <= terms["brings"] for wing, terms in walls.CONTRACT.items()), "\n".join(rows)
+
+
+def test_the_house_without_wings_is_within_its_lines():
+    counts = rooms()
+    rows = [f"{room:16} {count:6,} lines" for room, count in counts.most_common()]
+    rows += [f"{'all':16} {counts.total():6,} lines of {CORE:,}"]
+    print("\n".join(rows))
+    assert counts.total() + sum(map(lines, walls.CONTRACT)) + MODULES[walls.WINGS].count("\n") == sum(
+        t.count("\n") for t in MODULES.values()
+    )
+    assert counts.total() <= CORE, "\n".join(rows)
+
+
+def test_tests_of_the_core_leave_out_pages_of_wings():
+    """``make test-core`` runs no page whose examples call a wing."""
+    root = SOURCE.parents[1]
+    left_out = (root / "Makefile").read_text(encoding="utf-8").partition("WINGS :=")[2].partition("\n\n")[0]
+    of_wing = re.compile(rf"(?m)^(?:>>>|\.\.\.) .*\brw\.(?:fuse|{'|'.join(walls.CONTRACT)})\b")
+    for page in (root / "README.md", *(root / "docs").glob("*.md")):
+        if of_wing.search(page.read_text(encoding="utf-8")):
+            assert page.stem in re.findall(r"[\w-]+", left_out), page.name
 
 
 def test_a_new_import_breaks_the_contract(graph):

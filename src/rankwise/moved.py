@@ -222,13 +222,13 @@ def taken(public: str, others: Any, *values: Any) -> tuple[Any, ...]:
 
     For a function that takes any keywords, without the frame that :func:`renamed` puts around it.
     """
-    found = list(values)
+    current = list(values)
     for number, old in enumerate(WORDS[public]):
         if old in others:
-            if found[number] is not None:
+            if current[number] is not None:
                 raise _both(public, old)
-            found[number] = _new_value(public, old, others)
-    return tuple(found)
+            current[number] = _new_value(public, old, others)
+    return tuple(current)
 
 
 def find(module: str, name: str) -> object:
@@ -244,7 +244,7 @@ def find(module: str, name: str) -> object:
 
 
 def install() -> None:
-    """Let old modules be imported."""
+    """Make old modules importable."""
     sys.meta_path.insert(0, _Moved())  # before what an older version left of a folder
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+import rankwise as rw
 from rankwise.base import ahead
+from rankwise.rankers.training.ahead import derive_on_little
 
 MODULE = "rankwise.data.synthetic.lists"
 
@@ -31,7 +33,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(subprocess, "Popen", Process)
     monkeypatch.setattr(ahead, "_cores", lambda: 2)
     monkeypatch.setattr(ahead, "_tried", [])
-    monkeypatch.setattr(ahead, "_helpers", [])
+    monkeypatch.setattr(ahead, "helpers", [])
     monkeypatch.delenv("RANKWISE_COMPILE_AHEAD", raising=False)
     return commands
 
@@ -70,7 +72,7 @@ def test_a_kernel_is_waited_for_while_the_second_process_lives(tmp_path: Path, m
     start = time.monotonic()
     ahead.wait_for(path)  # there is no second process
     helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
-    monkeypatch.setattr(ahead, "_helpers", [helper])
+    monkeypatch.setattr(ahead, "helpers", [helper])
     assert time.monotonic() - start < 1
     ahead.wait_for(path)  # one that ends without saving anything
     assert helper.poll() == 0
@@ -79,18 +81,58 @@ def test_a_kernel_is_waited_for_while_the_second_process_lives(tmp_path: Path, m
     assert not list(path.parent.iterdir())
 
 
+def test_the_second_process_stops_what_the_first_does_not_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RANKWISE_COMPILE_AHEAD", "helper")
+    kernel, note = tmp_path / "kernel" / "these" / "types.nbc", tmp_path / "ahead-these"
+    monkeypatch.setattr(ahead, "_notes", [(note, "")])
+    monkeypatch.setattr(ahead, "helpers", [])
+    assert not ahead.tell("xendcg")
+    assert not note.exists()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as helper:
+        monkeypatch.setattr(ahead, "helpers", [helper])
+        assert ahead.tell("xendcg")
+    assert note.read_text() == "xendcg"
+    monkeypatch.setattr(ahead, "_notes", [])
+    with ahead.only_for("xendcg", str(note)):
+        ahead.claim(kernel)
+    with pytest.raises(ahead.OtherObjectiveError), ahead.only_for("lambdarank", str(note)):
+        ahead.claim(kernel)
+    ahead.claim(kernel)  # what every training calls
+
+
+def test_no_code_of_a_user_is_called_ahead():
+    called = []
+
+    class Mine(rw.objectives.XENDCG):
+        def prepare(self, *arguments: Any, **columns: Any) -> Any:
+            called.append(arguments)
+            return super().prepare(*arguments, **columns)
+
+    mine = rw.objective(Mine())
+    for objective in mine, 0.5 * rw.objective("xendcg") + 0.5 * mine:
+        derive_on_little(objective)
+    assert called == []
+    for expression in "0.7*xendcg + 0.3*stochastic(lambdarank)", "on(purchase, xendcg)":
+        derive_on_little(rw.objective(expression))  # the second needs more labels than there are
+
+
 @pytest.mark.slow
-def test_the_second_process_compiles_all_that_a_first_training_calls(tmp_path: Path):
-    """Slow: every kernel of a training is compiled."""
+@pytest.mark.parametrize("objective", ["", "xendcg"])
+def test_the_second_process_compiles_all_that_a_first_training_calls(objective: str, tmp_path: Path):
+    """Slow: every kernel of a training is compiled. Of one with another objective, all but that objective's."""
+    note = tmp_path / "note"
+    note.write_text(objective)
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "RANKWISE_COMPILE_AHEAD": "helper"}
-    subprocess.run([sys.executable, "-c", ahead._COMMAND], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", ahead._COMMAND.format(str(note))], env=environment, check=True)
     kept = sorted(tmp_path.rglob("*.nbc"))
-    assert len(kept) >= 5
+    assert len(kept) >= (2 if objective else 5)
     assert not list(tmp_path.rglob("*.busy"))
     training = (
         "import numpy as np, rankwise as rw; g = np.random.default_rng(0)\n"
         "data = rw.RankingDataset(g.random((40, 3), np.float32), np.arange(40) % 3, np.arange(0, 41, 10))\n"
-        "rw.LightGBMRanker(rounds=2, min_documents=1, progress=False).fit(data, data.take(slice(0, 2)))\n"
+        f"rw.LightGBMRanker({objective or 'lambdarank'!r}, rounds=2, min_documents=1, progress=False)"
+        ".fit(data, data.take(slice(0, 2)))\n"
     )
     subprocess.run([sys.executable, "-c", training], env={**environment, "RANKWISE_COMPILE_AHEAD": "0"}, check=True)
-    assert sorted(tmp_path.rglob("*.nbc")) == kept
+    more = sorted(set(tmp_path.rglob("*.nbc")) - {*kept})
+    assert all("rankwise.objectives." in str(path) for path in more) if objective else not more

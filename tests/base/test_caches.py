@@ -112,6 +112,18 @@ def test_the_folder_for_kernels(
     assert len(said) == warns
 
 
+def test_kernels_that_are_there_are_used_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As in the image of a container, whose kernels were compiled when it was built."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path))
+    monkeypatch.setattr(caches, "_writable", lambda _: False)
+    monkeypatch.setattr(caches, "scratch", lambda: Path("/scratch"))
+    monkeypatch.setattr(caches, "_warned", ["once"])
+    assert caches.kernel_folder() == Path("/scratch/numba/rankwise")
+    (tmp_path / "numba" / "rankwise").mkdir(parents=True)
+    assert caches.kernel_folder() == tmp_path / "numba" / "rankwise"
+
+
 def test_writable_folders(tmp_path: Path):
     assert caches._writable(tmp_path)
     assert caches._writable(tmp_path / "not" / "yet")
@@ -194,10 +206,12 @@ def test_a_full_disk_only_costs_time(module: Any, monkeypatch: pytest.MonkeyPatc
     assert len(said) == 1
 
 
-def test_a_kernel_without_a_cache_folder(module: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_kernel_without_a_cache_folder(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def nowhere() -> None:
         raise FileNotFoundError("no temporary folder")
 
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "none"))
     monkeypatch.setattr(caches, "_writable", lambda _: False)
     monkeypatch.setattr(caches, "scratch", nowhere)
     with pytest.warns(UserWarning, match="kernels are compiled in every process"):

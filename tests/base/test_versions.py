@@ -1,6 +1,7 @@
 """What a report of a bug needs is printed, and nothing that is secret."""
 
 import json
+import sys
 from importlib import metadata
 
 import pytest
@@ -43,3 +44,20 @@ def test_secrets_of_the_environment_are_not_printed(monkeypatch, capsys):
 def test_a_user_without_a_cache_folder_is_told_so(home, monkeypatch):
     monkeypatch.setattr(caches, "folder", lambda: None)
     assert versions.versions()["cache"] == "none: this user has no home folder"
+
+
+def test_a_cache_of_another_user_and_a_broken_torch_are_told(monkeypatch, tmp_path):
+    def refused(*_: object) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(caches, "folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(type(tmp_path), "is_dir", refused)
+    assert versions.versions()["cache"] == f"{tmp_path / 'cache'}, cannot be read"
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise OSError('libcudart.so.12: cannot open shared object file')")
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert (
+        versions.versions()["device"]
+        == "CPU; torch cannot be imported: libcudart.so.12: cannot open shared object file"
+    )

@@ -56,7 +56,12 @@ def test_a_gate_passes_or_fails(folder, candidate, code):
     assert len(document["segments"]["pairs"]) == 4
 
 
-def test_a_gate_that_cannot_tell(folder):
+def test_a_gate_that_cannot_tell(folder, tmp_path):
+    titled = "--titles", "<i>", "--report", tmp_path / "page.html"
+    compared(folder, "new", 0.0001, *titled, code=4)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '<h3 id="checks">Is new not worse than old by 0.0001?</h3>' in page
+    assert "cannot tell whether new is worse than old by 0.0001: &lt;i&gt; on all queries" in page
     result = compared(folder, "new", 0.0001, code=4)
     assert "These queries cannot tell whether new is worse than old by 0.0001" in " ".join(result.stdout.split())
     assert "Gate" in result.stdout
@@ -81,14 +86,23 @@ def test_results_keep_segments(folder, tmp_path):
     assert "market" in run(*stored, f"device,{folder}/markets.csv", "--not-worse-than", 0.9).stdout
 
 
+def test_a_table_says_how_often_each_query_is_asked(folder, tmp_path):
+    counts = [f"q{query},{1000 // (query + 1)}" for query in range(120)]
+    (tmp_path / "asked.csv").write_text("\n".join(["query,traffic", *counts]) + "\n", encoding="utf-8")
+    words = "evaluate", folder / "judged.csv", folder / "old.txt", "-m", "ndcg@10", "--segment", tmp_path / "asked.csv"
+    rows = [line.split()[:2] for line in run(*words).stdout.splitlines() if line.startswith("traffic")]
+    assert rows == [["traffic", "head"], ["traffic", "torso"], ["traffic", "tail"]]
+
+
 def test_refusals(folder, tmp_path):
     words = "compare", folder / "judged.csv", folder / "old.txt", folder / "new.txt"
     assert "--not-worse-than" in refused(*words, "--not-worse-than", 0)
+    assert "no difference is as large as the margin: got 5 for ndcg@5" in refused(*words, "--not-worse-than", 5)
     assert "a segment must be the same for all documents of a query" in refused(*words, "--segment", "bm25")
     text = refused(*words, folder / "worse.txt", "--not-worse-than", 0.1)
     assert "a gate is for one system" in text
     assert "Hint: name two rankings." in text
-    assert "Hint: give queries weights, or a table with the columns query and traffic." in refused(
+    assert "Hint: give queries weights, or a table with the columns query and traffic, of how often" in refused(
         *words, "--segment", "traffic"
     )
     (tmp_path / "twice.csv").write_text("query,market\nq1,de\nq1,fr\n", encoding="utf-8")

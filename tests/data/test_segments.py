@@ -83,3 +83,13 @@ def test_head_torso_and_tail_by_hand():
     assert rw.data.traffic_segments([3, 2.5, 2, 1, 0.5]).tolist() == ["head", "torso", "torso", "tail", "tail"]
     assert rw.data.traffic_segments([30, 5, 4, 3]).tolist() == ["head", "tail", "tail", "tail"]
     refuses(lambda: rw.data.traffic_segments([-1.0, 2.0]))
+
+
+def test_numbers_of_traffic_are_counts():
+    counts = {"a": 60, "b": 5, "c": np.int64(30)}
+    assert segments_of({"traffic": counts}, IDS)["traffic"].tolist() == ["head", "tail", "torso"]
+    assert segments_of({"traffic": np.array([1, 1, 9])}, IDS)["traffic"].tolist() == ["tail", "tail", "head"]
+    named = {"traffic": {"a": "head", "b": "tail", "c": "tail"}, "rank": counts}
+    both = segments_of(named, IDS)
+    assert both["traffic"].tolist() == ["head", "tail", "tail"]
+    assert both["rank"].tolist() == ["60", "5", "30"]

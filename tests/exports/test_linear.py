@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from itertools import pairwise
 
 import numpy as np
 import onnxruntime
@@ -63,6 +64,21 @@ def test_onnx_scores_the_documents_of_a_query(transform, tmp_path):
     for start, end in zip(fresh.offsets[:-1], fresh.offsets[1:], strict=True):
         (scores,) = session.run(["scores"], {"features": fresh.features[start:end]})
         np.testing.assert_allclose(scores, expected[start:end], atol=1e-6, rtol=0)
+
+
+def test_what_a_query_has_in_common_is_nothing_within_it_in_onnx_either(tmp_path):
+    data = rw.synthetic(n_queries=300, n_docs=20, n_features=9, seed=2)
+    features = data.features.copy()
+    features[:, 4:] = np.repeat(features[data.offsets[:-1]][:, 4:], data.sizes, axis=0)  # as features of queries are
+    model = rw.LinearRanker(l2=0.01, threads=1).fit(data.with_(features=features).take(slice(0, 100)))
+    model.model_.weights = np.linspace(1.0, 2.0, 18)  # a difference that is none would have a weight
+    knots = model.model_.transform.knots
+    features[: knots.shape[1], 1] = knots[1]  # the edges of quantiles, and what lies just beyond them
+    features[1000 : 1000 + knots.shape[1], 2] = np.nextafter(knots[2], np.float32(np.inf))
+    path = rw.export(model, tmp_path / "model.onnx", "onnx")
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    found = [session.run(["scores"], {"features": features[a:b]})[0] for a, b in pairwise(data.offsets)]
+    np.testing.assert_allclose(np.concatenate(found), model.predict(data.with_(features=features)), atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("transform", ["standard", None])

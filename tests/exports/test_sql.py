@@ -45,7 +45,12 @@ def plain(model: Any, n_rows: int = 10_000) -> Case:
             ends[np.arange(splits.size) + side * splits.size, nodes.feature[splits]] = values[splits]
         rows = np.concatenate([rows, ends])
     rows = rows[(np.abs(np.nan_to_num(rows)) < 3.4e38).all(axis=1)]
-    return Case(model, rows, [[None if np.isnan(one) else float(one) for one in row] for row in rows])
+    beyond = rng.random((min(400, len(rows)), 8))
+    rows[: len(beyond)][beyond < 0.2], rows[: len(beyond)][beyond < 0.1] = -np.inf, np.inf
+    doubles = np.where(
+        np.isinf(rows) & (rng.random(rows.shape) < 0.5), np.sign(rows) * 1e39, rows
+    )  # as float32 the same
+    return Case(model, rows, [[None if np.isnan(one) else float(one) for one in row] for row in doubles])
 
 
 def categories(library: str, missing: float) -> Case:
@@ -162,6 +167,32 @@ def test_values_within_the_query(library, tmp_path):
     np.testing.assert_allclose(test_linear.in_sqlite(path, fresh), model.predict(fresh), atol=1e-6, rtol=0)
 
 
+def test_more_columns_than_databases_have_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    data = rw.RankingDataset(
+        rng.normal(size=(200, 900)), np.tile([0, 1, 2, 0, 1], 40), np.arange(0, 201, 5),
+        feature_names=[f"feature {number}" for number in range(900)],
+    )  # fmt: skip
+    model = rw.LinearRanker(transform="standard", threads=1).fit(data)
+    with refusal(what="a query must have at most 1,600 columns, which all databases read", got="1,802"):
+        rw.export(model, tmp_path / "model.sql", "sql")
+
+
+def test_whole_numbers_are_columns_too(tmp_path):
+    case = plain(trained("lightgbm"), 500)
+    rows = np.where(np.abs(case.rows) < 1e6, case.rows * 3, np.nan).round()
+    table = [[None if np.isnan(one) else int(one) for one in row] for row in rows.tolist()]
+    whole = Case(case.model, rows, table)
+    path = rw.export(case.model, tmp_path / "model.sql", "sql")
+    statement, _ = created(whole)
+    assert "DOUBLE PRECISION" in statement
+    with sqlite3.connect(":memory:") as database:
+        database.execute(statement.replace("DOUBLE PRECISION", "INTEGER"))
+        database.executemany(f"INSERT INTO documents VALUES ({', '.join('?' * 10)})", created(whole)[1])  # noqa: S608
+        scores = in_order(database.execute(path.read_text()).fetchall())
+    np.testing.assert_allclose(scores, expected(whole), atol=1e-6, rtol=0)
+
+
 def test_columns_that_no_split_asks_for_are_not_read(tmp_path):
     data = test_export.lists(missing=0.1)
     model = rw.LightGBMRanker("xendcg", rounds=1, leaves=2, threads=1).fit(data)
@@ -174,7 +205,7 @@ def test_nets_and_what_is_too_large_are_refused(tmp_path, monkeypatch):
         monkeypatch.context() as smaller,
         refusal(
             what="a query must have at most 900 bytes, which all databases read",
-            hint="train fewer or smaller trees, rounds=… and leaves=…, distil it into such, or export to onnx",
+            hint="train fewer or smaller trees, rounds=… and leaves=…, a LinearRanker with transform=…",
         ),
     ):
         smaller.setattr("rankwise.exports.sql.MOST", 900)

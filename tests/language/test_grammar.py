@@ -74,7 +74,10 @@ BROKEN = [
         r"unknown metric: got 'xyz' .* choose one of ndcg, mean_ndcg, dcg, ap, rr, rbp, nrbp, err, precision, recall",
     ),
     ("ndcg(gian=linear)", r"unknown argument of ndcg: got 'gian' .* did you mean 'gain'"),
-    ("ap(gain=linear)", r"unknown argument of ap: got 'gain' .* choose one of cutoff, ties, empty, label, relevant"),
+    (
+        "ap(gain=linear)",
+        r"unknown argument of ap: got 'gain' .* choose one of cutoff, ties, empty, label, judged_only, relevant",
+    ),
     ("ndcg@0", r"cutoff must be a whole number of at least 1: got 0"),
     ("ndcg@-3", r"cutoff must be a whole number of at least 1: got -3"),
     ("ndcg@2.5", r"cutoff must be a whole number of at least 1: got 2.5"),

@@ -113,6 +113,19 @@ def test_what_is_worth_nothing_goes_and_then_what_is_worth_least_for_its_cost():
     assert units.fewer(every[:3], -worth[:3] - 1.0, 1.0).tolist() == [2]  # the best of those that it can pay for
 
 
+def test_what_loses_nothing_goes_before_what_may_lose_something():
+    data = planted(40, seed=8)
+    faint = data.features[:, [0]] + 3.0 * np.random.default_rng(5).normal(size=(data.n_docs, 1))
+    data = data.with_(features=np.hstack([data.features, faint]), feature_names=None)
+    steps = Steps(Least(), data, Units.of(data, None), rw.metric("ndcg@10"), 0)
+    every, average, sure = steps.walk(data, None, [11.0] * 3)
+    assert {*sure.chosen} < {*average.chosen} < {*every.chosen}
+    assert 10 in set(average.chosen) - set(sure.chosen)
+    assert (average.average > 0).all()
+    assert (average.worth <= 0).any()
+    assert (sure.worth > 0).all()
+
+
 def test_losses_of_steps_are_accepted_by_tolerance():
     strict, lax = (rw.select_features(Least(), planted(), folds=2, tolerance=one) for one in (0.0, 0.5))
     assert len(lax.features) == 1 < len(strict.features)
@@ -252,7 +265,7 @@ def test_the_cost_of_a_fold_is_chosen_by_the_other_folds():
     def path(size: int, gap: float) -> list[Step]:
         before, worth, groups = 0.5 + 0.01 * rng.normal(size=size), np.ones(10), np.zeros(10, np.int64)
         after = before - gap + 0.01 * rng.normal(size=size)
-        return [Step(every, worth, groups, before), Step(one, worth[:1], groups[:1], after)]
+        return [Step(every, worth, worth, groups, before), Step(one, worth[:1], worth[:1], groups[:1], after)]
 
     paths = [path(0, 0.0), path(sizes[0], -0.1), path(sizes[1], 0.2)]  # fewer features are better, and worse
     steps = Steps(Least(), data, units, rw.metric("ndcg@10"), 0)

@@ -446,6 +446,17 @@ def test_a_learning_curve_is_one_more_finding_where_it_is_wanted():
     refuses(lambda: rw.examine(train, curve=True), what="a learning curve needs held-out queries")
 
 
+def test_infinite_features_are_the_rankers_affair():
+    data = rw.synthetic(n_queries=60, n_docs=15, n_features=6, seed=1)
+    features = np.where(data.features > 1.0, np.inf, np.where(data.features < -1.0, -np.inf, data.features))
+    rw.LightGBMRanker(rounds=2, leaves=2, threads=1).fit(data.with_(features=features))
+    leak = np.where(data.labels == data.labels.max(), np.inf, data.labels)
+    with pytest.warns(UserWarning, match="it ranks as the labels do"):
+        rw.LightGBMRanker(rounds=2, leaves=2, threads=1).fit(
+            data.with_(features=np.column_stack([features[:, :5], leak]))
+        )
+
+
 def test_fit_warns_once_of_a_leak(train: Data):
     leaky = with_feature(by_label(train, -1), by_label(train, -1).labels)
     quick = rw.LightGBMRanker("xendcg", rounds=1, progress=False, threads=1)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def contents_of_wheel(path: Path) -> set[str]:
 def contents_of_sdist(path: Path) -> set[str]:
     """Return the names of the files in an sdist, below its folder."""
     with tarfile.open(path) as sdist:
-        return {name.partition("/")[2] for name in sdist.getnames()}
+        return {one.name.partition("/")[2] for one in sdist.getmembers() if one.isfile()}
 
 
 def tracked(*folders: str) -> set[str]:
@@ -43,6 +44,16 @@ def check(wheel: Path, sdist: Path) -> None:
     inside = contents_of_sdist(sdist)
     missing = (tracked("src", "tests") | TOP) - inside
     assert not missing, f"the sdist lacks {sorted(missing)}"
+    strange = inside - tracked() - {"PKG-INFO"}
+    assert not strange, f"the sdist holds {sorted(strange)}, which git does not track"
+
+
+def listing(path: Path, names: set[str]) -> str:
+    """Return how many files a distribution holds, by folder: two levels of the package, one of all else."""
+    depth = 2 if path.suffix == ".whl" else 1
+    folders = Counter("/".join(name.split("/")[:-1][:depth]) or "." for name in names)
+    inside = ", ".join(f"{folder} {number}" for folder, number in sorted(folders.items()))
+    return f"{path.name}, {path.stat().st_size / 1e6:.1f} MB, {len(names)} files: {inside}"
 
 
 def main(words: Sequence[str]) -> None:
@@ -60,6 +71,8 @@ def main(words: Sequence[str]) -> None:
     subprocess.run([sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)], check=True, capture_output=True)
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     check(wheel, sdist)
+    for path, names in (wheel, contents_of_wheel(wheel)), (sdist, contents_of_sdist(sdist)):
+        print(listing(path, names), end="\n\n")
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in (sdist, wheel)]
     (folder / "SHA256SUMS").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))

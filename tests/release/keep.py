@@ -290,6 +290,62 @@ def experiment(folder: Path) -> rw.lab.Results:
     return results
 
 
+def tell_search_of_texts(folder: Path) -> dict[str, Any]:
+    pages, search = rw.text.Documents.load(folder / "pages"), rw.text.Search.load(folder / "search")
+    found = [search(query).to_frame() for query in QUERIES.values()]
+    run = pages.search(QUERIES, k=9)
+    scores = [*(one["score"].to_list() for one in found), run["score"].to_list()]
+    texts = {"fields": list(pages.fields), "run": run.select("query", "document").rows()}
+    return {"documents": [one["document"].to_list() for one in found], **texts, "computed": scores}
+
+
+QUERIES = {"q1": "median of values", "q2": "mean along the axis"}
+
+
+@keep(FILES, tell_search_of_texts)
+def search_of_texts(folder: Path) -> object:
+    """An index of documents with a number, and a search with a model."""
+    pages = rw.text.Documents(
+        [
+            {"id": "mean", "title": "Mean", "text": "Arithmetic mean along the axis.", "visits": 90},
+            {"id": "nanMedian", "title": "nanMedian ä", "text": "The median of values, without NaN.", "visits": 5},
+            {"id": "median", "title": "Median", "text": "Middle of the sorted values.", "visits": 40},
+        ],
+        columns=["visits"],
+    )
+    qrels = {"q1": {"median": 2, "nanMedian": 1}, "q2": {"mean": 1}}
+    data = rw.text.dataset(pages, QUERIES, {"bm25": pages.search(QUERIES, k=9)}, qrels, unjudged="irrelevant")
+    ranker = rw.LightGBMRanker("xendcg", rounds=3, leaves=2, min_documents=1, threads=1, progress=False).fit(data)
+    rw.text.Search(pages, ranker, {"bm25": pages}, depth=9).save(folder / "search")
+    return pages.save(folder / "pages")
+
+
+def tell_history(folder: Path) -> dict[str, Any]:
+    return {"rows": rw.results.read_history(folder / "history").to_frame().to_dict(as_series=False)}
+
+
+@keep(FILES, tell_history)
+def history_of_comparisons(folder: Path) -> object:
+    data = every_column()
+    compared = rw.compare({"new": data.features[:, 0], "old": data.features[:, 1]}, data, ["ndcg@5"])
+    return rw.results.append_history(compared, folder / "history")
+
+
+def tell_judgements(folder: Path) -> dict[str, Any]:
+    read = rw.judging.read(folder / "judged.csv")
+    qrels = rw.trec.read_qrels(folder / "judged.csv")
+    return {"standing": read.to_dict(as_series=False), "qrels": qrels.to_dict(as_series=False)}
+
+
+@keep(FILES, tell_judgements)
+def judgements_of_people(folder: Path) -> object:
+    """Of two judges, one of whom took a grade back and skipped a document."""
+    rows = ["q1,d1,2,ann,2026-11-19T09:30:12.481Z", "q1,d2,1,ann,2026-11-19T09:30:15.022Z"]
+    rows += ["q1,d2,,ann,2026-11-19T09:30:16.004Z", '"q 2","d,3",0,"bo ä",2026-11-19T09:31:00.000Z']
+    lines = ["query,document,grade,judge,time", *rows]
+    return (folder / "judged.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 # What is not finished, and copies.
 
 

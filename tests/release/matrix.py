@@ -22,11 +22,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PYTHONS = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
-EXTRAS = ("xgboost", "catboost", "tune", "torch", "serve", "export", "rerank")
+EXTRAS = (
+    *("xgboost", "catboost", "tune", "torch", "serve", "export", "rerank"),
+    *("text", "engines", "recommend", "remote", "dask"),
+)
 JOB = ROOT / "tests" / "release" / "job.py"
 NOBODY = 65534
 CIRCUMSTANCES = (
@@ -40,6 +44,8 @@ CIRCUMSTANCES = (
     "-W error",
     "-X dev",
     "models of earlier versions",
+    "missing extras",
+    "rankwise demo",
 )
 
 
@@ -83,29 +89,32 @@ def clean(**changes: str) -> dict[str, str]:
     return kept | changes
 
 
-def interpreters() -> dict[str, str]:
-    """Return the Pythons of this machine, by version, of those that the project names."""
+def interpreters(user: int | None = None) -> dict[str, str]:
+    """Return the Pythons of this machine, by version, of those that the project names and a user may run."""
     found: dict[str, str] = {}
     places = [*map(str, Path.home().glob(".pyenv/versions/*/bin")), *os.environ.get("PATH", "").split(os.pathsep)]
-    for version in PYTHONS:
-        path = shutil.which(f"python{version}", path=os.pathsep.join(places))
-        with contextlib.suppress(RuntimeError):
-            if (
-                path
-                and run(path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])", cwd=ROOT).strip() == version
-            ):
+    for version, place in ((version, place) for version in PYTHONS for place in places):
+        path = shutil.which(f"python{version}", path=place)
+        if path is None or version in found:
+            continue
+        with contextlib.suppress(RuntimeError, PermissionError):
+            which = run(path, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])", cwd=Path("/"), user=user)
+            if which.strip() == version:
                 found[version] = path
     return found
 
 
-def lowest(extra: str) -> list[str]:
-    """Return constraints to the lowest versions of the dependencies that the core and an extra declare.
+def lowest(extra: str, python: str = PYTHONS[0]) -> list[str]:
+    """Return constraints to the lowest versions of the dependencies that the core and an extra declare for a Python.
 
     >>> [line for line in lowest("torch") if line.startswith(("numpy", "torch"))]
     ['numpy==2.0', 'torch==2.6']
     """
-    needs = map(Requirement, [*PROJECT["dependencies"], *PROJECT["optional-dependencies"].get(extra, ())])
-    bounds = {need.name: spec.version for need in needs for spec in need.specifier if spec.operator == ">="}
+    bounds: dict[str, str] = {}
+    for need in map(Requirement, [*PROJECT["dependencies"], *PROJECT["optional-dependencies"].get(extra, ())]):
+        if need.marker is None or need.marker.evaluate({"python_version": python}):
+            found = [spec.version for spec in need.specifier if spec.operator == ">="]
+            bounds[need.name] = max([*found, bounds.get(need.name, "0")], key=Version)
     return [f"{name}=={version}" for name, version in sorted(bounds.items())]
 
 
@@ -132,7 +141,8 @@ def environment(python: str, wheel: Path, extra: str, constraints: Sequence[str]
         (home / "constraints.txt").write_text("\n".join(constraints) + "\n")
         (home / "job.py").write_bytes(JOB.read_bytes())
         asked = f"{wheel}[{extra}]" if extra else str(wheel)
-        install = [sys.executable, "-m", "pip", "--python", home / "env" / "bin" / "python", "install", "--quiet"]
+        install = [sys.executable, "-m", "pip", "--python", home / "env" / "bin" / "python", "install"]
+        install += ["--quiet", "--no-compile", "--only-binary", ":all:"]  # building SciPy says nothing about the wheel
         try:
             run(*install, "--constraint", home / "constraints.txt", asked, *more, cwd=home)
         except RuntimeError as failed:
@@ -149,7 +159,7 @@ def one(row: Row, python: str | None, wheel: Path, extra: str) -> None:
     """Run the row of an extra."""
     if python is None:
         raise NotRunError(f"no Python {row.python} on this machine")
-    constraints = newest() if row.versions == "newest" else lowest(extra)
+    constraints = newest() if row.versions == "newest" else lowest(extra, row.python)
     with environment(python, wheel, extra, constraints) as home:
         row.size = size_of(home / "env")
         interpreter = home / "env" / "bin" / "python"
@@ -201,8 +211,14 @@ def circumstances(rows: Sequence[Row], python: str, wheel: Path) -> None:
                     case "models of earlier versions":
                         run(interpreter, job, "saved", *archives, cwd=cache, env=env)
                         row.notes.append(", ".join(path.name.removesuffix(".tar.xz") for path in archives))
+                    case "rankwise demo":
+                        run("chmod", "-R", "a-w", home / "env", cwd=home)
+                        demo = [home / "env" / "bin" / "rankwise", "demo"]
+                        run(*demo, cwd=cache, env=env, user=NOBODY if is_root() else None)
+                        run("chmod", "-R", "u+w", home / "env", cwd=home)
+                        row.notes.append(", ".join(sorted(path.name for path in cache.iterdir())))
                     case _:
-                        run(interpreter, job, row.what, cwd=cache, env=env)
+                        run(interpreter, job, row.what.replace(" ", "_"), cwd=cache, env=env)
                 row.outcome = "passed"
             except (NotRunError, PermissionError) as wrong:  # the latter: a Python that others may not run
                 row.outcome, row.notes = "not run", [str(wrong)]
@@ -212,9 +228,13 @@ def circumstances(rows: Sequence[Row], python: str, wheel: Path) -> None:
             print(row, flush=True)
 
 
+def is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
 def nobody(_: Row) -> None:
     """Raise where another user cannot be taken on."""
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+    if not is_root():
         raise NotRunError("only root can become another user")
 
 
@@ -224,7 +244,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--pythons", nargs="+", default=PYTHONS, choices=PYTHONS)
     parser.add_argument("--extras", nargs="*", default=list(EXTRAS), choices=EXTRAS)
     parser.add_argument("--versions", nargs="+", default=["newest", "lowest"], choices=("newest", "lowest"))
-    parser.add_argument("--without-circumstances", action="store_true")
+    parser.add_argument("--circumstances", nargs="*", default=list(CIRCUMSTANCES), choices=CIRCUMSTANCES)
     parser.add_argument("--wheel", type=Path, help="a wheel instead of a new one")
     options = parser.parse_args(words)
     found = interpreters()
@@ -246,9 +266,10 @@ def main(words: Sequence[str] | None = None) -> int:
                 row.seconds = time.monotonic() - began
                 rows.append(row)
                 print(row, flush=True)
-        if not options.without_circumstances and (python := next((p for p in options.pythons if p in found), None)):
-            more = [Row(python, what, "newest") for what in CIRCUMSTANCES]
-            circumstances(more, found[python], wheel)
+        others = found | (interpreters(NOBODY) if is_root() else {})  # one that users without rights may run, too
+        if options.circumstances and (python := next((p for p in options.pythons if p in others), None)):
+            more = [Row(python, what, "newest") for what in options.circumstances]
+            circumstances(more, others[python], wheel)
             rows += more
     outcomes = [row.outcome for row in rows]
     print(

@@ -36,6 +36,11 @@ def facts(archive: str) -> dict[str, dict[str, Any]]:
         return dict(json.loads(content.read()))
 
 
+def latest(kind: str) -> str:
+    """The last archive with a kind."""
+    return [archive for archive in ARCHIVES if kind in facts(archive)][-1]
+
+
 def unpacked(archive: str, kind: str, folder: Path) -> Path:
     """Write the files of a kind into a folder, and return theirs."""
     if kind in MODULES:
@@ -88,27 +93,27 @@ def test_work_and_copies_go_on_or_are_refused(archive, kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["unfinished_training", "kept_cross_validation", "unfinished_search"])
 def test_work_in_a_format_that_is_not_read_any_more_is_refused(kind, tmp_path, monkeypatch):
-    folder = unpacked(ARCHIVES[-1], kind, tmp_path)
+    folder = unpacked(latest(kind), kind, tmp_path)
     monkeypatch.setattr(workspace, "FORMAT", workspace.FORMAT + 1)
     with pytest.raises(ValueError, match=rf"{REFUSED}: got format \d, where this version has \d"):
         keep.WORK[kind][1](folder)
 
 
 def test_a_copy_in_a_format_that_is_not_read_any_more_is_made_anew(tmp_path, monkeypatch):
-    folder = unpacked(ARCHIVES[-1], "copy_of_data", tmp_path)
+    folder = unpacked(latest("copy_of_data"), "copy_of_data", tmp_path)
     monkeypatch.setattr(cache, "FORMAT", cache.FORMAT + 1)
     found = keep.as_json(keep.WORK["copy_of_data"][1](folder))
-    assert not differences(found, facts(ARCHIVES[-1])["copy_of_data"], exact=True)
+    assert not differences(found, facts(latest("copy_of_data"))["copy_of_data"], exact=True)
     assert len([one for one in (folder / cache.FOLDER).iterdir() if one.is_dir()]) == 2
 
 
 def test_the_copy_of_a_source_that_changed_is_not_read(tmp_path):
-    folder = unpacked(ARCHIVES[-1], "copy_of_data", tmp_path)
+    folder = unpacked(latest("copy_of_data"), "copy_of_data", tmp_path)
     source = folder / "data.txt"
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
     source.write_text("".join(["1" + lines[0][1:], *lines[1:]]), encoding="utf-8")  # of the same size and time
     found = keep.WORK["copy_of_data"][1](folder)
-    expected = facts(ARCHIVES[-1])["copy_of_data"]
+    expected = facts(latest("copy_of_data"))["copy_of_data"]
     assert found["labels"] == [1.0, *expected["labels"][1:]]
     assert found["features"] == expected["features"]
 

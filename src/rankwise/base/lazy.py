@@ -24,8 +24,8 @@ def attach(module: str, file: str) -> tuple[Callable[[str], object], Callable[[]
         if name not in places:
             return moved.find(module, name)
         source = places[name] or module
-        found = None if source == module else getattr(importlib.import_module(source), name, None)
-        value = importlib.import_module(f"{source}.{name}") if found is None else found
+        listed = None if source == module else getattr(importlib.import_module(source), name, None)
+        value = importlib.import_module(f"{source}.{name}") if listed is None else listed
         vars(sys.modules[module])[name] = value
         return value
 
@@ -38,8 +38,8 @@ def attach(module: str, file: str) -> tuple[Callable[[str], object], Callable[[]
 def listing(stub: "str | Path") -> dict[str, str]:
     """Return the names that a stub imports with the modules that define them; submodules of its own have none."""
     with open(stub, encoding="utf-8") as lines:  # noqa: PTH123
-        found = _IMPORT.findall(lines.read())
-    return {name: "" if module == "." else module for module, name in found}
+        imports = _IMPORT.findall(lines.read())
+    return {name: "" if module == "." else module for module, name in imports}
 
 
 class _Guarded(ModuleType):
@@ -52,5 +52,5 @@ class _Guarded(ModuleType):
             super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
-        """Let functions that name the package be sent to workers: cloudpickle knows modules by their very class."""
+        """Pickle by name: functions that use the package are sent to workers, and cloudpickle knows modules alone."""
         return importlib.import_module, (self.__name__,)

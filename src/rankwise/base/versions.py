@@ -54,7 +54,7 @@ def table(found: Json | None = None) -> Table:
 @functools.cache
 def _needed() -> dict[str, tuple[str, ...]]:
     """Return the distributions that the core, called "", and each extra for users require."""
-    found: dict[str, tuple[str, ...]] = {}
+    distributions: dict[str, tuple[str, ...]] = {}
     try:
         lines = importlib.metadata.requires("rankwise") or []
     except importlib.metadata.PackageNotFoundError:  # a checkout on the path
@@ -62,8 +62,8 @@ def _needed() -> dict[str, tuple[str, ...]]:
     for line in lines:
         need = _NEED.match(line)
         if need is not None and need[1] != "rankwise" and need[2] not in ("all", "dev"):
-            found[need[2] or ""] = (*found.get(need[2] or "", ()), need[1])
-    return found
+            distributions[need[2] or ""] = (*distributions.get(need[2] or "", ()), need[1])
+    return distributions
 
 
 def _version(name: str) -> str | None:
@@ -80,16 +80,21 @@ def _cache() -> str:
     folder = caches.folder()
     if folder is None:
         return "none: this user has no home folder"
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+    except OSError:  # another user's home folder, as in containers
+        return f"{folder}, cannot be read"
     return f"{folder}, {size / 1e6:.0f} MB" + ("" if os.access(existing, os.W_OK) else ", cannot be written")
 
 
 def _device() -> str:
     if importlib.util.find_spec("torch") is None:
         return "CPU; torch is not installed"
-    import torch
-
+    try:
+        import torch
+    except Exception as broken:  # a library of CUDA that is missing, for one: the very thing to report
+        return f"CPU; torch cannot be imported: {broken}"
     if torch.cuda.is_available():
         return f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"
     return "CPU; torch sees no GPU"

@@ -49,8 +49,8 @@ def documented(target: _Target) -> _Target:
     if "\nArgs:" in text:
         text = text.replace("Args:", section, 1)
     else:
-        about, prompt, examples = text.partition(">>> ")
-        text = f"{about.rstrip()}\n\n{section}\n\n{prompt}{examples}".rstrip()
+        sentences, prompt, examples = text.partition(">>> ")
+        text = f"{sentences.rstrip()}\n\n{section}\n\n{prompt}{examples}".rstrip()
     target.__doc__ = text
     if not isinstance(target, type):
         return plain_signature(target)
@@ -60,7 +60,7 @@ def documented(target: _Target) -> _Target:
 
 
 def plain_signature(function: _Target) -> _Target:
-    """Let the signature of a function, as ``help`` shows it, have the types of its parameters without notes."""
+    """Replace the signature that ``help`` shows of a function by one whose types have no notes."""
     vars(function)["__signature__"] = _plain(inspect.signature(function))
     return function
 

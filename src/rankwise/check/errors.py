@@ -70,8 +70,8 @@ def error(what: str, *, got: object = None, where: str | Row = "", hint: str = "
     labels must be finite: got nan at row 3 (query 'a'). Hint: drop or relabel the document.
     """
     place = Row(where.number, printable(where.rest)) if isinstance(where, Row) else printable(where)
-    found = None if got is None else printable(str(got))
-    return InputError(Message(printable(what), found, place, printable(hint)))
+    shown = None if got is None else printable(str(got))
+    return InputError(Message(printable(what), shown, place, printable(hint)))
 
 
 def unexpected(method: str, name: str, hint: str) -> TypeError:

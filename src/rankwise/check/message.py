@@ -55,8 +55,8 @@ class Message:
     @classmethod
     def of(cls, raised: BaseException) -> Self:
         """Return the message of an error or a warning; of one of another library, its text."""
-        found = (vars(raised).get("message"), *raised.args)
-        return next((one for one in found if isinstance(one, cls)), cls(str(raised), end=""))
+        messages = (vars(raised).get("message"), *raised.args)
+        return next((one for one in messages if isinstance(one, cls)), cls(str(raised), end=""))
 
     @property
     def plain(self) -> str:

@@ -140,10 +140,10 @@ class Parameter:
         if (value is None and self.optional) or not self.noted:
             return value
         if isinstance(limits, OneOf):
-            own = value.item() if isinstance(value, np.generic) else value
-            other_kind = not isinstance(own, str) and isinstance(own, get_args(self.kind))  # True of str | bool
-            known = other_kind or (isinstance(value, str) and value in limits.words)
-            return value if known else choice(limits.what or self.name, value, limits.words)
+            plain = value.item() if isinstance(value, np.generic) else value
+            other_kind = not isinstance(plain, str) and isinstance(plain, get_args(self.kind))  # True of str | bool
+            allowed = other_kind or (isinstance(value, str) and value in limits.words)
+            return value if allowed else choice(limits.what or self.name, value, limits.words)
         if self.kind is bool:
             if not isinstance(value, bool | np.bool_):
                 raise error(f"{self.name} must be True or False", got=repr(value))
@@ -190,10 +190,10 @@ def declared(target: Callable[..., Any]) -> Mapping[str, Parameter]:
     function: Any = getattr(target, "__init__") if isinstance(target, type) else target  # noqa: B009
     annotations = getattr(function, "__annotations__", {})
     arguments = [one for one in inspect.signature(target).parameters.values() if one.kind not in _VARIADIC]
-    found = {
+    parameters = {
         one.name: _parameter(one.replace(annotation=annotations.get(one.name, one.annotation))) for one in arguments
     }
-    return types.MappingProxyType(found)
+    return types.MappingProxyType(parameters)
 
 
 def _parameter(argument: inspect.Parameter) -> Parameter:
@@ -241,8 +241,8 @@ def assign(instance: object, arguments: Mapping[str, Any]) -> None:
 
 def searched(target: Callable[..., Any]) -> dict[str, str]:
     """Return the ranges of parameters that ``rw.tune`` searches by default, in the order in which it draws them."""
-    found = [(one.name, one.search) for one in declared(target).values() if one.search is not None]
-    return {name: search.expression for name, search in sorted(found, key=lambda one: one[1].place)}
+    ranges = [(one.name, one.search) for one in declared(target).values() if one.search is not None]
+    return {name: search.expression for name, search in sorted(ranges, key=lambda one: one[1].place)}
 
 
 def check_declared(instance: Any) -> None:
@@ -256,7 +256,7 @@ def check_declared(instance: Any) -> None:
 def _checked(target: type) -> Mapping[str, Parameter]:
     """Return the declared parameters of a class and of those that it inherits, which a user's constructor may pass."""
     constructors = [target, *(base.__init__ for base in target.__mro__[1:] if "__init__" in vars(base))]  # type: ignore[misc]
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     for one in constructors:
-        found |= {name: it for name, it in declared(one).items() if it.noted and name not in found}
-    return types.MappingProxyType(found)
+        parameters |= {name: it for name, it in declared(one).items() if it.noted and name not in parameters}
+    return types.MappingProxyType(parameters)

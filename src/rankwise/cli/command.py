@@ -74,9 +74,9 @@ class Command(help.Helped, TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a line, without options that are gone."""
-        known = {word for one in self.params for word in one.opts}
+        options = {word for one in self.params for word in one.opts}
         imports = [word for name in ctx.find_root().params.get("modules") or () for word in ("--import", name)]
-        if instead := gone.line(ctx.command_path, [*args, *imports], known):
+        if instead := gone.line(ctx.command_path, [*args, *imports], options):
             console.problem(f"{instead[0]} is gone. Hint: type {instead[1]}")
             raise typer.Exit(2)
         return super().parse_args(ctx, args)

@@ -21,8 +21,8 @@ _LISTS = ("features", "categorical")
 
 
 def _text(name: str, metavar: str, text: str, unset: str = "", option: str = "", kind: Any = str) -> Parameter:
-    about = Option(option, metavar=metavar, group=options.READING)
-    return Parameter(name, kind, None, optional=True, text=text, unset=unset, option=about)
+    declared = Option(option, metavar=metavar, group=options.READING)
+    return Parameter(name, kind, None, optional=True, text=text, unset=unset, option=declared)
 
 
 def _flag(name: str, text: str) -> Parameter:

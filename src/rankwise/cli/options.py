@@ -117,8 +117,8 @@ class Interface:
     def __init__(self, command: Callable[..., None]) -> None:
         self.command = command
         arguments = inspect.signature(command).parameters.values()
-        made = [_consumer(*pair) for pair in zip(declared(command).values(), arguments, strict=True)]
-        self.consumers = sorted(made, key=lambda one: one.shares)
+        consumers = [_consumer(*pair) for pair in zip(declared(command).values(), arguments, strict=True)]
+        self.consumers = sorted(consumers, key=lambda one: one.shares)
         self.options: dict[str, Parameter] = {}
         """Option, without dashes -> the parameter that it is made from."""
         shared = dict.fromkeys(("help", "debug", "import"), False)  # of every command; whoever has more, has --set
@@ -149,10 +149,10 @@ class Interface:
 
     def named(self, params: Iterable[Any]) -> Iterator[tuple[str, Any]]:
         """Return the names of parameters, each with the option or argument of the parser that sets it."""
-        made = {one.name: one for one in params}
+        by_name = {one.name: one for one in params}
         for consumer in self.consumers:
             for name, parameter in consumer.parameters.items():
-                made_of = made[identifier(word(parameter))]
+                made_of = by_name[identifier(word(parameter))]
                 yield from ((name.rstrip("_"), made_of), (made_of.name, made_of))
 
     def __call__(self, **words: Any) -> None:

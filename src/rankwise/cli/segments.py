@@ -52,5 +52,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     if (again := frame[_QUERY].is_duplicated()).any():
         got = repr(frame[_QUERY].filter(again)[0])
         raise check.error("a query has one row in a table of segments", got=got, where=str(path))
+    if TRAFFIC in frame.columns and not (counts := frame[TRAFFIC].cast(pl.Float64, strict=False)).has_nulls():
+        frame = frame.with_columns(counts)
     ids = frame[_QUERY].to_list()
     return {name: dict(zip(ids, frame[name].to_list(), strict=True)) for name in frame.columns if name != _QUERY}

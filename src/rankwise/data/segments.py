@@ -1,6 +1,7 @@
 """Segments of queries, such as devices, markets, or head, torso and tail: the name of each query's segment."""
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -34,7 +35,7 @@ def segments_of(
     ``segment`` is the name (or number) of a feature of ``data`` that is the same for all documents of a query, such as
     ``"device"``; a mapping from query ids to values; an array with a value for each query; or ``"traffic"``, by
     ``weights``, see :func:`traffic_segments`. A list has several of these, and ``{"device": …, "market": …}`` names
-    mappings and arrays. ``known`` are kinds that were found before.
+    mappings and arrays; numbers of the name traffic are counts. ``known`` are kinds that were found before.
 
     >>> segments_of({"a": "phone", "b": "desktop"}, np.array(["b", "a"]))
     {'segment': array(['desktop', 'phone'], dtype=object)}
@@ -50,10 +51,10 @@ def segments_of(
         for name, values in one.items() if named else [(getattr(one, "name", None), one)]:
             if isinstance(values, str | int | np.integer) and not named:
                 name, labels = _by_name(values, ids, weights, data, known or {})
-            elif isinstance(values, Mapping):
-                labels = _names(_looked_up(values, ids))
             else:
-                labels = _names(_of_queries(values, ids))
+                each = _looked_up(values, ids) if isinstance(values, Mapping) else _of_queries(values, ids)
+                counts = name == TRAFFIC and all(isinstance(value, Real) for value in each)
+                labels = traffic_segments(each) if counts else _names(each)
             title = base = str(name or "segment")
             while title in found:
                 title = f"{base} {len(found) + 1}"
@@ -79,8 +80,8 @@ def traffic_segments(counts: Any) -> Any:
     mass = np.bincount(place, numbers)
     if sizes.size < 2:
         hint = (
-            "`pass segment={'traffic': rw.data.traffic_segments(counts)}, of how often each is asked|give queries "
-            "weights, or a table with the columns query and traffic`"
+            "`pass segment={'traffic': counts}, of how often each is asked|give queries weights, or a table with the "
+            "columns query and traffic, of how often each is asked`"
         )
         what = "head, torso and tail need queries that are asked more often than others"
         raise check.error(what, got="the same weight for all", hint=hint)

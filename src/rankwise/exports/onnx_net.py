@@ -85,15 +85,27 @@ def _transform(drawing: Drawing, transform: "Transform") -> None:
 
 
 def broken_lines(drawing: Drawing, knots: Column, values: Column) -> str:
-    """Draw a line for each column: the first value, and between knots as much of the way as has been passed."""
-    apart = np.diff(knots)
-    drawing.step("Unsqueeze", drawing.constant(np.array([2])))
-    drawing.step("Sub", drawing.constant(knots[:, :-1]))
-    drawing.step("Div", drawing.constant(np.where(apart > 0, apart, knots.dtype.type(1))))
-    drawing.step("Clip", *(drawing.constant(knots.dtype.type(end)) for end in (0, 1)))
-    drawing.step("Mul", drawing.constant(np.diff(values)))
+    """Draw a line for each column: up from the last knot that is reached, by numbers of that knot alone.
+
+    Equal features become equal to the last bit so: a sum over all knots may be rounded otherwise from row to row, and
+    what is standardised within a query makes as much of that as of a difference.
+    """
+    apart, count = np.diff(knots), knots.shape[1]
+    gaps = np.pad(np.where(apart > 0, apart, knots.dtype.type(1)), ((0, 0), (0, 1)), constant_values=1)
+    rises = np.pad(np.diff(values), ((0, 0), (0, 1)))
+    inside = drawing.of("Min", drawing.step("Max", drawing.constant(knots[:, 0])), drawing.constant(knots[:, -1]))
+    reached = drawing.step("Unsqueeze", drawing.constant(np.array([2])))
+    drawing.of("GreaterOrEqual", reached, drawing.constant(knots))
+    drawing.step("Cast", to=TensorProto.FLOAT)
     drawing.step("ReduceSum", drawing.constant(np.array([2])), keepdims=0)
-    return drawing.step("Add", drawing.constant(values[:, 0]))
+    drawing.step("Max", drawing.constant(np.float32(1.0)))  # of what is missing none is
+    firsts = drawing.constant(count * np.arange(len(knots)) - 1)
+    place = drawing.of("Add", drawing.step("Cast", to=TensorProto.INT64), firsts)
+    low, gap, rise, height = (
+        drawing.of("Gather", drawing.constant(one.ravel()), place) for one in (knots, gaps, rises, values)
+    )
+    drawing.of("Div", drawing.of("Sub", inside, low), gap)
+    return drawing.of("Add", height, drawing.step("Mul", rise))
 
 
 def _linear(drawing: Drawing, layer: "Linear") -> None:

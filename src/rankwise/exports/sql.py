@@ -22,6 +22,8 @@ from rankwise.models.sums import SumModel
 
 MOST = 1_000_000
 """Bytes of a query: the limit of SQLite as it is often compiled."""
+_COLUMNS = 1_600
+"""Of a step of the query: PostgreSQL has 1,664 and SQLite 2,000."""
 _KEYS = ("qid", "document")
 _LEVELS = 8  # splits of a CASE that are inside one another
 _TOGETHER = 64  # terms of a sum without parentheses: databases limit the depth of an expression
@@ -43,7 +45,10 @@ def write(source: ExportSource) -> ExportedFile:
     content = f"-- {about}\n-- {table}\n{query(source.model, names)}".encode()
     if len(content) > MOST:
         what, got = f"a query must have at most {MOST:,} bytes, which all databases read", f"{len(content):,} bytes"
-        hint = "train fewer or smaller trees, `rounds=…` and `leaves=…`, distil it into such, or export to onnx"
+        hint = (
+            "train fewer or smaller trees, `rounds=…` and `leaves=…`, a LinearRanker with `transform='standard'`, "
+            "distil it into such, or export to onnx"
+        )
         raise check.error(what, got=got, hint=hint)
     return ExportedFile(content, f"read it in the database, where a table or view documents is: {source.path}")
 
@@ -52,17 +57,22 @@ class Steps:
     """The steps of a query, which are common table expressions: each has the columns of the one before, and more."""
 
     def __init__(self, columns: Iterable[str], table: str = "documents") -> None:
-        self.last = "features"
-        selected = ", ".join(["qid", "document", *columns])
-        self._texts = [f"features AS (\nSELECT {selected} FROM {table}\n)"]
+        self.last, selected = "features", ["qid", "document", *columns]
+        self._count = len(selected)
+        self._texts = [f"features AS (\nSELECT {', '.join(selected)} FROM {table}\n)"]
 
     def add(self, columns: Iterable[str]) -> None:
         """Add a step that computes columns: texts such as ``f1 * 2 AS twice``."""
-        before, self.last = self.last, f"step{len(self._texts)}"
-        self._texts.append(f"{self.last} AS (\nSELECT {before}.*, {', '.join(columns)} FROM {before}\n)")
+        before, self.last, new = self.last, f"step{len(self._texts)}", [*columns]
+        self._count += len(new)
+        self._texts.append(f"{self.last} AS (\nSELECT {before}.*, {', '.join(new)} FROM {before}\n)")
 
     def select(self, score: str) -> str:
         """Return the query whose score is an expression of the columns of the last step."""
+        if self._count > _COLUMNS:
+            what, got = f"a query must have at most {_COLUMNS:,} columns, which all databases read", f"{self._count:,}"
+            hint = "train on fewer features, or without values within the query, or export to onnx"
+            raise check.error(what, got=got, hint=hint)
         return f"WITH {', '.join(self._texts)}\nSELECT qid, document, {score} AS score FROM {self.last};\n"
 
 
@@ -143,10 +153,10 @@ def _split(forest: Model) -> set[int]:
 
 
 def _present(name: str, schema: Schema, column: int) -> str:
-    """Return a value, and NULL of NaN, which is greater than all numbers."""
+    """Return a value, and NULL of NaN: databases take it for greater than infinity, of which one over it is 0."""
     if isinstance(next(iter(schema.categories.get(column, ())), 0), str):
         return name
-    return f"CASE WHEN {name} <= {number(_LARGEST)} THEN {name} END"
+    return f"CASE WHEN {name} <= {number(_LARGEST)} THEN {name} WHEN 1e0 / {name} = 0e0 THEN {name} END"
 
 
 def _sum(terms: Sequence[str]) -> str:
@@ -180,8 +190,8 @@ def _within(columns: Mapping[int, str], steps: Steps) -> dict[int, str]:
         steps.add(
             f"CASE WHEN {varied[n]} THEN {name} - AVG({name}) {each} END AS {me}_d{n}" for n, name in columns.items()
         )
-        steps.add(f"SQRT(AVG({me}_d{n} * {me}_d{n}) {each}) AS {me}_s{n}" for n in columns)
-        steps.add(f"COALESCE({me}_d{n} / {me}_s{n}, 0.0) AS {me}_z{n}" for n in columns)
+        deviations = {n: f"SQRT(AVG({me}_d{n} * {me}_d{n}) {each})" for n in columns}
+        steps.add(f"COALESCE({me}_d{n} / {one}, 0.0) AS {me}_z{n}" for n, one in deviations.items())
     return {n: f"{me}_z{n}" for n in columns}
 
 
@@ -240,7 +250,9 @@ def _case(
         waiting.append((node, path))
         return "0e0"
     name, missing_left = columns[feature], bool(nodes.missing_left[node])
-    if node not in nodes.categories:
+    if node not in nodes.categories and nodes.threshold[node] == np.inf:  # only missing values may go right
+        asked = "0 = 1" if missing_left else f"{name} IS NOT NULL"
+    elif node not in nodes.categories:
         asked = f"{name} {'>' if missing_left else '<='} {number(ends[node])}"
     elif (known := schema.categories.get(feature)) is None:
         asked = f"{name} {'NOT IN' if missing_left else 'IN'} ({', '.join(map(str, nodes.categories[node]))})"

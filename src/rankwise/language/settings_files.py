@@ -42,8 +42,8 @@ class SettingsFile:
             key = re.match(r"""\s*((?:[\w.-]|"[^"]*"|'[^']*')+)\s*=""", line)
             if header:
                 table = _parts(header[1])
-            here = [*table, *_parts(key[1])] if key and not header else table
-            if (header or key) and here[: len(path)] == list(path):
+            place = [*table, *_parts(key[1])] if key and not header else table
+            if (header or key) and place[: len(path)] == list(path):
                 return f"line {number} of {self.file}"
         return self.place(*path[:-1]) if len(path) > 1 else self.file
 

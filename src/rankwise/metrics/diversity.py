@@ -87,9 +87,9 @@ class AspectMetric(BinaryMetric):
         """Warn of labels that are taken for aspects and are probably goals, by their names."""
         goals = [name for name in names if is_goal(name)]
         if goals:
-            others = ", ".join(name for name in names if name not in goals) or "…"
+            aspects = ", ".join(name for name in names if name not in goals) or "…"
             what = f"{self} takes every named label for an aspect of the query, also {', '.join(goals)}"
-            check.warn(what, hint=f"name those that are: aspects=({others})", stacklevel=5)
+            check.warn(what, hint=f"name those that are: aspects=({aspects})", stacklevel=5)
 
     def _divisors(self, n_aspects: Offsets, columns: list[Array], offsets: Offsets, ids: Ids | None) -> Column:
         """Return what the sum over aspects is divided by."""

@@ -218,8 +218,8 @@ def select_features(
     Features go step by step, down to a twentieth of the cost. In every step the ranker is trained anew on those that
     are left, and features are permuted within the queries of held-out folds (those with one value per query, between
     queries). Features whose ranks correlate by 0.8 are permuted together, so that a copy hides nobody's worth, and of
-    duplicates the cheapest stays. What loses no more than one standard error goes, then what is worth least for its
-    cost.
+    duplicates the cheapest stays. What loses nothing on average goes first, then what loses no more than one standard
+    error, and then what is worth least for its cost.
 
     All of that is done without a fifth of the queries at a time (``folds``), on which every step is measured. Taken is
     the cheapest step within the ``budget`` that loses at most ``tolerance`` against the best one, beyond one standard
@@ -248,7 +248,7 @@ def select_features(
     if most < least:
         raise check.error("no feature is that cheap", got=f"budget={most:g}", hint=f"the cheapest costs {least:g}")
     smaller = {total * _STEP**power for power in range(1, 1 + int(np.log(_LAST) / np.log(_STEP)))} | {most}
-    budgets = [total, total, *sorted((one for one in smaller if least <= one < total), reverse=True)]
+    budgets = [total, total, total, *sorted((one for one in smaller if least <= one < total), reverse=True)]
     plan = fold_list(data, check.integer("folds", folds, least=2), valid=0.0, seed=seed)
     paths: list[list[Step]] = []
     stopped, start = "finished", time.monotonic()

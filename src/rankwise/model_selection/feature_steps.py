@@ -1,5 +1,6 @@
 """Steps from all features to the cheapest: units of features, how they overlap, and what permuting them loses."""
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -17,7 +18,7 @@ from rankwise.model_selection.cross_validate import CrossValidation, Trainings, 
 from rankwise.models.schema import Schema
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.trees import monotone
-from rankwise.statistics.significance import t_test
+from rankwise.statistics.significance import TTest, t_test
 
 Chosen = NDArray[np.int64]
 """Numbers of units, ascending."""
@@ -91,28 +92,28 @@ class Units:
 
     def worth(
         self, result: CrossValidation, data: RankingDataset, chosen: Chosen, explained: Array, metric: Metric, seed: int
-    ) -> tuple[Array, NDArray[np.int64]]:
-        """Return what each of the chosen units is worth to a ranker, and the group that it was permuted with.
+    ) -> tuple[Array, Array, NDArray[np.int64]]:
+        """Return what each of the chosen units is worth to a ranker, surely and on average, and its group.
 
         Groups are units that overlap. Permuting one of two duplicates says little, since the other still has it all: so
-        a group is permuted at once, in queries that the model has not seen. One standard error below the mean loss is
-        what that unit is worth which explains most of its group, the cheapest of equals; any other is worth what that
-        one does not explain of it.
+        a group is permuted at once, in queries that the model has not seen. The mean loss, and surely one standard
+        error less, is what that unit is worth which explains most of its group, the cheapest of equals; any other is
+        worth what that one does not explain of it.
         """
         overlap = explained[np.ix_(chosen, chosen)]
         groups = _groups(np.sqrt(np.maximum(overlap, overlap.T)))
         columns = [self.columns_of(chosen[groups == group]) for group in range(groups.max() + 1)]
         places = np.searchsorted(self.columns_of(chosen), np.concatenate(columns))  # in the data of these units
         parts = np.split(places, np.cumsum([one.size for one in columns])[:-1])
-        losses = _losses(result, data, parts, metric, seed)
-        worth = np.empty(chosen.size)
-        for group, loss in enumerate(losses):
+        worth = np.empty((2, chosen.size))
+        for group, test in enumerate(_losses(result, data, parts, metric, seed)):
+            loss = np.array([test.mean - _DOUBT * test.error, test.mean])
             members = np.flatnonzero(groups == group)
             inside = overlap[np.ix_(members, members)]
             best = members[np.lexsort((self.costs[chosen[members]], -inside.sum(axis=1).round(6)))[0]]
-            worth[members] = max(loss, 0.0) * (1.0 - overlap[best, members])
-            worth[best] = loss
-        return worth, groups
+            worth[:, members] = np.outer(np.maximum(loss, 0.0), 1.0 - overlap[best, members])
+            worth[:, best] = loss
+        return worth[0], worth[1], groups
 
     def fewer(self, chosen: Chosen, worth: Array, most: float) -> Chosen:
         """Drop units that are worth nothing, then those worth least for their cost, until the rest cost ``most``."""
@@ -135,6 +136,8 @@ class Step:
 
     chosen: Chosen
     worth: Array
+    """Surely, beyond a standard error."""
+    average: Array
     groups: NDArray[np.int64]
     values: Array
 
@@ -150,15 +153,16 @@ class Steps:
     seed: int
 
     def walk(self, train: RankingDataset, test: RankingDataset | None, budgets: Sequence[float]) -> Iterator[Step]:
-        """Yield all units, and then what is left within each budget once nothing is worthless."""
+        """Yield all units, then what is worth something on average, and within each budget what surely is."""
         explained = self.units.explained(train)
         step = self._measured(train, np.arange(len(self.units.columns)), explained)
         yield (step := self._tested(step, train, test))
-        for budget in budgets[1:]:
-            before, chosen = step.chosen.size, self.units.fewer(step.chosen, step.worth, budget)
+        for number, budget in enumerate(budgets[1:]):
+            before, worth = step.chosen.size, operator.attrgetter("worth" if number else "average")
+            chosen = self.units.fewer(step.chosen, worth(step), budget)
             while chosen.size < step.chosen.size:
                 step = self._measured(train, chosen, explained)
-                chosen = self.units.fewer(chosen, step.worth, budget)
+                chosen = self.units.fewer(chosen, worth(step), budget)
             yield (step := step if step.chosen.size == before else self._tested(step, train, test))
 
     def _measured(self, train: RankingDataset, chosen: Chosen, explained: Array) -> Step:
@@ -166,8 +170,7 @@ class Steps:
         columns = self.units.columns_of(chosen)
         part, ranker = with_columns(train, columns), self._ranker(columns)
         result = cross_validate(ranker, part, _INNER, metrics=[self.metric], seed=self.seed, progress=False)
-        worth, groups = self.units.worth(result, part, chosen, explained, self.metric, self.seed)
-        return Step(chosen, worth, groups, np.empty(0))
+        return Step(chosen, *self.units.worth(result, part, chosen, explained, self.metric, self.seed), np.empty(0))
 
     def _tested(self, step: Step, train: RankingDataset, test: RankingDataset | None) -> Step:
         """Train on all training queries, and test on others, if there are any."""
@@ -206,8 +209,8 @@ def with_columns(data: RankingDataset, columns: NDArray[np.int64]) -> RankingDat
 
 def _losses(
     result: CrossValidation, data: RankingDataset, groups: list[NDArray[np.int64]], metric: Metric, seed: int
-) -> list[float]:
-    """Return what a metric loses at least where columns are permuted, on queries that the models have not seen."""
+) -> list[TTest]:
+    """Return what a metric loses where columns are permuted, on queries that the models have not seen."""
     lost = np.zeros((len(groups), result.fold.size))
     measured = np.zeros(result.fold.size, bool)
     for number, model in enumerate(result.models, 1):
@@ -227,8 +230,7 @@ def _losses(
                 lost[group, queries] += (before - metric.of(scores, part)) / _REPEATS
     measured &= ~np.isnan(lost[0])
     weights = None if data.weights is None else data.weights[measured]
-    tests = [t_test(one[measured], weights) for one in lost]
-    return [test.mean - _DOUBT * test.error for test in tests]
+    return [t_test(one[measured], weights) for one in lost]
 
 
 def _orders(data: RankingDataset, seed: int, repeat: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -28,6 +28,7 @@ _MARKS, _MOSTLY = 0.2, 0.5  # of the documents of a grade; in real data below .0
 _EXCEPTIONS = 0.01  # of marked documents
 _MISSING = 0.3  # by which shares of missing values may differ between labels
 _LAST = -np.finfo(np.float64).max  # the score of a missing value, up and down
+_INFINITE = 2.0**128  # that of an infinite one, beyond all of float32
 
 
 def named(data: RankingDataset, columns: Sequence[int] | NDArray[np.int64]) -> str:
@@ -93,7 +94,7 @@ def ndcg_by_feature(scale: NdcgRange) -> Array:
         correlations = _correlations(sample(data, _SAMPLE))
         columns = columns[np.argsort(-correlations[columns], kind="stable")[:_COMPARED]]
     for column in columns if scale.deciding else ():
-        scores = dense(data.features[:, [column]])[:, 0].astype(np.float64)
+        scores = np.clip(dense(data.features[:, [column]])[:, 0].astype(np.float64), -_INFINITE, _INFINITE)
         values[column] = max(scale.ndcg(np.where(np.isnan(scores), _LAST, one)) for one in (scores, -scores))
     return values
 
@@ -141,7 +142,7 @@ def marks(data: RankingDataset, part: str) -> Iterator[DataFinding]:
     1 feature that marks labels: number 2 (its highest values are those of 80% of the documents with label 1 or more,
     and of hardly any other).
     """
-    found: dict[int, tuple[float, float, str]] = {}
+    suspects: dict[int, tuple[float, float, str]] = {}
     for grade in np.unique(data.labels)[1:][-_GRADES:]:
         high = data.labels >= grade
         if not _MARKED <= high.sum() <= data.n_docs / 2:
@@ -151,16 +152,18 @@ def marks(data: RankingDataset, part: str) -> Iterator[DataFinding]:
             for what, shares in _marked(dense(data.features[:, columns]), high, np.isin(columns, data.categorical)):
                 for place in np.flatnonzero(shares >= least):
                     column, one = int(columns[place]), (float(shares[place]), float(grade), what)
-                    found[column] = max(found.get(column, (0.0, 0.0, "")), one)
-    if found:
-        worst = max(found, key=lambda column: found[column][0])
-        share, grade, what = found[worst]
-        sentence = f"{count(len(found), 'feature that marks', 'features that mark')} labels: "
-        sentence += f"{named(data, [worst, *sorted(set(found) - {worst})])} ({what} {share:.0%} of the documents with "
+                    suspects[column] = max(suspects.get(column, (0.0, 0.0, "")), one)
+    if suspects:
+        worst = max(suspects, key=lambda column: suspects[column][0])
+        share, grade, what = suspects[worst]
+        sentence = f"{count(len(suspects), 'feature that marks', 'features that mark')} labels: "
+        sentence += (
+            f"{named(data, [worst, *sorted(set(suspects) - {worst})])} ({what} {share:.0%} of the documents with "
+        )
         sentence += f"label {grade:g} or more, and of hardly any other)."
         hint = "see whether it was set after documents were judged or clicked, and leave it out"
         yield DataFinding(
-            "error" if share >= _MOSTLY else "warning", "mark of a label", sentence, part, len(found), hint
+            "error" if share >= _MOSTLY else "warning", "mark of a label", sentence, part, len(suspects), hint
         )
 
 
@@ -179,8 +182,8 @@ def _marked(values: Floats, high: NDArray[np.bool_], categorical: NDArray[np.boo
     missing, exceptions = np.isnan(values), int(_EXCEPTIONS * _MARKS * high.sum())
     for sign, what in ((1.0, "its highest values are those of"), (-1.0, "its lowest values are those of")):
         scores = np.where(missing | categorical, -np.inf, sign * values)
-        others = scores[~high]
-        limits = np.partition(others, others.shape[0] - 1 - exceptions, axis=0)[others.shape[0] - 1 - exceptions]
+        rest = scores[~high]
+        limits = np.partition(rest, rest.shape[0] - 1 - exceptions, axis=0)[rest.shape[0] - 1 - exceptions]
         yield what, (scores[high] > limits).mean(axis=0)
     for marked, what in ((~missing, "it is there for"), (missing, "it is missing for")):
         alone = marked[~high].sum(axis=0) <= exceptions
@@ -240,19 +243,19 @@ def own_categories(data: RankingDataset, part: str) -> Iterator[DataFinding]:
     >>> print(*(finding.sentence for finding in own_categories(data, "train")))
     1 categorical feature with nearly as many values as documents: number 2 (60 values in 60 documents).
     """
-    found: dict[int, tuple[int, int]] = {}
+    alone: dict[int, tuple[int, int]] = {}
     for column in data.categorical:
         codes = dense(data.features[:, [column]])[:, 0]
         codes = codes[~np.isnan(codes)]
         different = np.unique(codes).size
         if different >= max(_MARKED, _DIFFERENT * codes.size):
-            found[column] = different, codes.size
-    if found:
-        different, documents = next(iter(found.values()))
-        sentence = f"{count(len(found), 'categorical feature')} with nearly as many values as documents: "
-        sentence += f"{named(data, [*found])} ({different:,} values in {documents:,} documents)."
+            alone[column] = different, codes.size
+    if alone:
+        different, documents = next(iter(alone.values()))
+        sentence = f"{count(len(alone), 'categorical feature')} with nearly as many values as documents: "
+        sentence += f"{named(data, [*alone])} ({different:,} values in {documents:,} documents)."
         hint = "read numbers as numbers, and leave ids out: a value that does not come again teaches nothing"
-        yield DataFinding("warning", "values that do not come again", sentence, part, len(found), hint)
+        yield DataFinding("warning", "values that do not come again", sentence, part, len(alone), hint)
 
 
 def copies(data: RankingDataset, part: str) -> Iterator[DataFinding]:

@@ -45,11 +45,11 @@ def shared_queries(
 ) -> Iterator[DataFinding]:
     """Iterate over findings on queries of several parts that have the same id, or the same contents: ``what``."""
     for (seen, before), (held_out, later) in itertools.combinations(queries.items(), 2):
-        found: list[NDArray[np.bool_] | None] = []
+        masks: list[NDArray[np.bool_] | None] = []
         for mine, theirs in zip(later, before, strict=True):
             pair = () if mine is None or theirs is None else comparable(mine, theirs)
-            found.append(np.isin(pair[0], pair[1]) if pair else None)
-        by_id, by_contents = found
+            masks.append(np.isin(pair[0], pair[1]) if pair else None)
+        by_id, by_contents = masks
         others = "training queries" if seen == "train" else f"queries of {seen}"
         both = f"{seen}, {held_out}"
         if by_contents is not None:

@@ -72,10 +72,10 @@ def labels(data: RankingDataset, part: str) -> Iterator[DataFinding]:
 def _amounts(data: RankingDataset, part: str, name: str | None) -> Iterator[DataFinding]:
     """Iterate over findings on labels that are no grades: too high, or not whole, as money is."""
     column, of = data.labels_of(name), "" if name is None else f" of {name}"
-    high, whole = float(column.max()), (column == np.floor(column)).all()
+    high, integers = float(column.max()), (column == np.floor(column)).all()
     if high > _HIGHEST:
         number, what = int((column > _HIGHEST).sum()), f"above {_HIGHEST}, up to {high:g}"
-    elif not whole and high > _HIGHEST_MEAN:
+    elif not integers and high > _HIGHEST_MEAN:
         number, what = int((column != np.floor(column)).sum()), f"not whole, up to {high:g}, as amounts are"
     else:
         return

@@ -130,8 +130,8 @@ def key_hashes(ids: ArrayLike) -> NDArray[np.uint64]:
 
 def union(*several: NDArray[np.uint64] | None) -> NDArray[np.uint64] | None:
     """Return the hashes of queries that any of several models was trained on; None where one of them is unknown."""
-    known = [hashes for hashes in several if hashes is not None]
-    return np.unique(np.concatenate(known)) if len(known) == len(several) else None
+    present = [hashes for hashes in several if hashes is not None]
+    return np.unique(np.concatenate(present)) if len(present) == len(several) else None
 
 
 def seen(trained: NDArray[np.uint64] | None, queries: RankingDataset | ArrayLike) -> NDArray[np.bool_] | None:

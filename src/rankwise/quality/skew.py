@@ -147,7 +147,7 @@ def compare_features(
 
 
 def _alarms(frame: pl.DataFrame, train: tuple[int, int], served: tuple[int, int]) -> list[str]:
-    """Say which features differ too much, of samples with these numbers of documents and queries.
+    """Return which features differ too much, of samples with these numbers of documents and queries.
 
     Chance counts queries, since documents of one are alike, and twice what chi-squared says, since small samples have
     longer tails.

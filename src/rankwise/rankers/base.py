@@ -21,6 +21,7 @@ from rankwise.rankers import expressions, fit_arguments, table
 from rankwise.rankers.sklearn import check_fitted, reject
 from rankwise.rankers.trained import TrainedRanker
 from rankwise.rankers.training import run
+from rankwise.rankers.training.ahead import begin
 from rankwise.rankers.training.loop import Learner
 from rankwise.rankers.training.run import OneRound, attribute_model
 from rankwise.rankers.training.settings import (
@@ -160,6 +161,7 @@ class Ranker(TrainedRanker, ABC):
         columns: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
         if older is not None:
             columns["older"] = older.model_.schema
+        begin(settings.objective)
         exponential = settings.exponential_labels() if self.nested() is None else exponential_labels(self)
         train, held_out = fit_arguments.parts(X, y, pool=self.pools, exponential=exponential, **columns)
         measures: Mapping[str, EvalSet] = {}

@@ -18,6 +18,7 @@ from rankwise.statistics.figures.drawing import VERMILLION as VERMILLION
 from rankwise.statistics.figures.drawing import canvas as canvas
 from rankwise.statistics.figures.drawing import figure as figure
 from rankwise.statistics.figures.drawing import light_grid as light_grid
+from rankwise.statistics.gate import Gate as Gate
 from rankwise.statistics.judgements import digests as digests
 from rankwise.statistics.result import Result as Result
 from rankwise.statistics.result import plain as plain

@@ -369,8 +369,9 @@ class Comparison(Result):
         *,
         titles: Titles | None = None,
         about: "Mapping[str, str] | None" = None,
+        gate: "Gate | None" = None,
         force: bool = False,
     ) -> Path:
         """Write it as one HTML page for a browser; see :func:`rankwise.lab.write_comparison`."""
         write: Callable[..., Path] = hooks.find("report", "Comparison")
-        return write(self, path, titles=titles, about=about, force=force)
+        return write(self, path, titles=titles, about=about, gate=gate, force=force)

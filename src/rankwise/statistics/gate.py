@@ -1,7 +1,7 @@
 """Non-inferiority: whether a system is not worse than another by a margin, on all queries and on every segment."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from rankwise.data.segments import Segment, segments_of
 from rankwise.statistics import significance
 from rankwise.statistics.result import Result, plain
 from rankwise.statistics.segments import parts
-from rankwise.statistics.titles import bounds_of, find
+from rankwise.statistics.titles import Titles, bounds_of, find, titles_of
 from rankwise.statistics.verdict import listed
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ class Gate(Result):
     checks: tuple[GateCheck, ...]
     verdict: GateVerdict
     """"passes" where every check does, "fails" where one does, and else "cannot tell"."""
+    metrics: tuple[str, ...]
+    """Those of the comparison; checks are of some of them."""
+    unchecked: tuple[str, ...] = ()
+    """Checked metrics of which it is not known what documents that were never judged could change."""
 
     @property
     def exit_code(self) -> int:
@@ -102,8 +106,10 @@ class Gate(Result):
             f"These queries cannot tell whether {self.system} is worse than {self.against} by {margin}: {names}{why}."
         )
 
-    def table(self) -> tables.Table:
-        """Return one row per check."""
+    def table(self, *, titles: Titles | None = None) -> tables.Table:
+        """Return one row per check; ``titles`` name the metrics of the comparison."""
+        shown = titles_of(self.metrics, titles)
+        titled = replace(self, checks=tuple(replace(one, metric=shown[one.metric]) for one in self.checks))
         rows = tuple(
             (
                 *(one.metric, one.segment or "all", one.value, f"{one.queries:,}", f"{one.different:,}"),
@@ -113,17 +119,20 @@ class Gate(Result):
                 tables.number(one.smallest_margin),
                 one.verdict,
             )
-            for one in self.checks
+            for one in titled.checks
         )
         ends = f"{100 * self.level:g}%"
         header = ["metric", "segment", "", "queries", "differ", "difference", f"above ({ends})", f"below ({ends})"]
-        notes = [self.sentence]
+        notes = [titled.sentence]
         notes.append(
             f"Margin {self.margin:g}: passes where the one-sided interval is above −{self.margin:g}, fails where it is "
             f"below. Smallest margin: passed in {POWER:.0%} of cases by systems that are equally good."
         )
         if len(self.checks) > 1:
             notes.append("All must pass, each at the full level: no correction is needed (intersection-union test).")
+        if self.unchecked:
+            what = listed([shown[name] for name in self.unchecked])
+            notes.append(f"Not checked: what documents that were never judged could change in {what}.")
         header += ["smallest margin", "verdict"]
         return tables.Table(header=tuple(header), rows=rows, align="lllrrrrrrl", notes=tuple(notes))
 
@@ -136,6 +145,7 @@ class Gate(Result):
     def to_dict(self) -> Json:
         """Return the verdict and the checks as plain data that JSON can hold."""
         names = ("verdict", "sentence", "exit_code", "system", "against", "margin", "level", "smallest_margin")
+        names += ("unchecked",)
         return plain({name: getattr(self, name) for name in names} | {"checks": self.to_frame().to_dicts()})  # type: ignore[no-any-return]
 
 
@@ -168,10 +178,17 @@ def gate(
     chosen = comparison.metrics[:1] if metric is None else [metric] if isinstance(metric, str) else metric
     if not len(chosen):
         raise check.error("a gate needs a metric", got="none", hint=f"choose one of {', '.join(comparison.metrics)}")
+    known = [
+        find(title, comparison.metrics) or check.choice("metric", str(title), comparison.metrics) for title in chosen
+    ]
+    for name in known:
+        lowest, highest = bounds_of(name)
+        if margin >= highest - lowest:
+            got, hint = f"{margin:g} for {name}", "give it in units of the metric, such as 0.01 for one point of 100"
+            raise check.error("no difference is as large as the margin", got=got, hint=hint)
     checks = []
     everything = np.ones(paired.ids.size, np.bool_)
-    for title in chosen:
-        name = find(title, comparison.metrics) or check.choice("metric", str(title), comparison.metrics)
+    for name in known:
         values = paired.values[name]
         pair = names.index(system), names.index(against)
         readings = [one[pair[0]] - one[pair[1]] for one in (values, paired.filled.get(name)) if one is not None]
@@ -185,9 +202,15 @@ def gate(
             checks.append(GateCheck(metric=name, segment=kind, value=value, **found))
     verdicts = {one.verdict for one in checks}
     verdict: GateVerdict = "fails" if "fails" in verdicts else "cannot tell" if "cannot tell" in verdicts else "passes"
+    holes = ()
+    if paired.judged:
+        from rankwise.statistics.hole_verdicts import unchecked
+
+        holes = tuple(name for name in known if name in unchecked(comparison))
     return Gate(
-        system=system, against=against, margin=margin, level=comparison.level, checks=tuple(checks), verdict=verdict
-    )
+        system=system, against=against, margin=margin, level=comparison.level, checks=tuple(checks), verdict=verdict,
+        metrics=comparison.metrics, unchecked=holes,
+    )  # fmt: skip
 
 
 def checked(values: Array, weights: Array | None, metric: str, margin: float, level: float) -> Json:

@@ -9,7 +9,7 @@ import os
 
 
 def register() -> None:
-    """Let every wing register what it brings."""
+    """Register what every wing brings."""
     with os.scandir(__path__[0]) as entries:  # pkgutil takes long to load
         wings = sorted(one.name for one in entries if one.is_dir() and not one.name.startswith("_"))
     for name in wings:

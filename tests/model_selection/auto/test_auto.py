@@ -430,6 +430,37 @@ def test_the_floor_is_averaged_and_what_had_no_time_is_not(data, trainings, monk
     assert board.chosen.recipe == "lightgbm average of 2 bags"
 
 
+def test_a_part_of_a_bag_is_not_taken_beside_a_whole_one(data, trainings, monkeypatch):
+    small, later = recipes(1), rw.LightGBMRanker("lambdarank", **SMALL)
+    monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: ([*small, later] * 2 + recipes(3)[2:], []))
+    board = auto(minutes=22 / 60, recipes=None).fit(data).leaderboard_
+    states = {entry.recipe: (entry.state, entry.mean, entry.chosen) for entry in board.entries if entry.rounds}
+    (_, whole, chosen), (state, part, _) = states["lightgbm(xendcg)"], states["lightgbm(lambdarank)"]
+    assert chosen
+    assert state == "minutes"
+    assert part > whole
+
+
+@pytest.mark.parametrize(("seconds", "counts"), [(30, False), (60, True)])
+def test_the_only_bag_of_a_kind_counts_where_its_trees_learned_enough(seconds, counts, data, trainings, monkeypatch):
+    others = [rw.LightGBMRanker("lambdarank", **SMALL | {"rounds": 100, "learning_rate": 0.3})]
+    monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: ([*recipes(1), *others] * 2 + recipes(3)[2:], []))
+    board = auto(minutes=seconds / 60, recipes=None).fit(data).leaderboard_
+    entry = next(entry for entry in board.entries if entry.recipe.startswith("lightgbm(lambdarank"))
+    assert entry.state == "minutes"
+    assert (entry.weight > 0.0) == counts
+
+
+def test_learning_rates_of_small_data_leave_time_for_every_kind(data, trainings, monkeypatch):
+    slow = {"rounds": 500, "learning_rate": 0.05}
+    tried = [rw.LightGBMRanker(loss, **SMALL | slow) for loss in (*LOSSES, "softmax_ce")] * 2 + recipes(1)
+    monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: (tried, []))
+    board = auto(minutes=7, recipes=None).fit(data).leaderboard_
+    first = next(entry for entry in board.entries if entry.recipe == "lightgbm(xendcg, rounds=500)")
+    # A quarter of what is left after four rounds of a second each, with 3% for the end, times the rate is 15.
+    assert rw.ranker(first.expression).learning_rate == pytest.approx(15 / (0.25 * (0.97 * 420 - 4)), rel=0.05)
+
+
 def test_one_forest_is_taken_where_fast_is_preferred():
     trees = candidate("trees", [0.5, 0.4, 0.5, 0.4])
     average = candidate("trees' average", [0.5, 0.5, 0.5, 0.5], bags=2)

@@ -61,6 +61,24 @@ def test_convex_losses_are_at_the_least_value_that_scipy_finds(text, data):
     np.testing.assert_allclose(model.weights, theirs.x, atol=1e-5)
 
 
+def test_saturated_pairs_of_a_raw_feature_with_a_tail_do_not_end_the_search_early():
+    data = rw.synthetic(n_queries=150, n_docs=20, n_features=8, seed=5)
+    features = data.features.astype(float)
+    features[:, 3], features[::7, 1], features[::5, 2] = 7.0, 0.0, 0.0
+    features[:, 5] = np.exp(3.0 * features[:, 5])
+    data = data.with_(features=features, labels=(data.labels > 1).astype(float))
+    for text in (
+        "ranknet",
+        "pairwise",
+    ):  # one loss by two names, and the curvature where it starts is not that of its end
+        model = linear(text, transform=None, l2=1e-4).fit(data).model_
+        rows = (data.features / model.transform.scale).astype(np.float32).astype(float)
+        function = penalised("ranknet", data, rows, 1e-4)
+        options: Any = {"gtol": 1e-10, "ftol": 1e-16, "maxiter": 5000, "maxcor": 30}
+        theirs = minimize(function, np.asarray(model.weights), jac=True, method="L-BFGS-B", options=options)
+        assert function(np.asarray(model.weights))[0] == pytest.approx(theirs.fun, rel=1e-8)
+
+
 def test_pointwise_it_is_logistic_regression(data):
     data = data.with_(labels=(data.labels > 1).astype(float))
     model = linear("calibrated(alpha=0)", transform="standard", l2=0.05).fit(data).model_
@@ -186,6 +204,15 @@ def test_columns_without_news_have_no_weight(data):
     weights = model.weights.reshape(2, 12)
     assert not weights[:, 3:5].any()
     assert np.count_nonzero(weights[0]) > 6
+
+
+@pytest.mark.parametrize("kind", ["standard", None])
+def test_what_all_documents_have_in_common_gets_no_weight_by_rounding(kind, data):
+    features = np.column_stack([data.features[:, :8], np.full(data.n_docs, 0.1), data.features[:, 8]])
+    assert (np.ptp(features[: data.sizes[0], 8:], axis=0) == 0).all()  # the last is a feature of the query
+    model = linear(transform=kind, l2=0.0).fit(data.with_(features=features, feature_names=None)).model_
+    assert not model.weights[8:].any()
+    assert model.weights[:8].all()
 
 
 # What it gives.

@@ -41,6 +41,13 @@ def test_kappa_is_scikit_learns(grades: Any, weights: str, name: str | None):
         assert (pair.low, pair.high) == pytest.approx(row[3:5], abs=1e-12)
 
 
+def test_no_interval_goes_beyond_perfect_agreement(grades: Any):
+    other = grades[0].copy()
+    other[7] = 3 - other[7]
+    (pair,) = judge_agreement(pl.concat([judged("a", grades[0]), judged("b", other)])).pairs
+    assert 0.9 < pair.low < pair.kappa < pair.high == 1.0
+
+
 def test_repeats_are_the_judges_own_agreement(grades: Any):
     first, second, third = grades
     found = judge_agreement(pl.concat([judged("ann", first), judged("ann", second), judged("ann", third[:60])]))

@@ -414,6 +414,12 @@ def test_the_page_in_a_browser(tmp_path):
             answers[query, document] = key
         assert "15 of 18" in ann.inner_text(".status")
         assert ann.is_visible("#again")
+        assert ann.evaluate("window.broken") is None
+        nothing = {"query": "q", "asked": "a", "id": "x", "title": "", "text": " ", "number": 1, "of": 1}
+        counts = {"judged": 0, "skipped": 0, "documents": 1, "most": 4, "undo": False}
+        ann.route("**/state?*", lambda route: route.fulfill(json=counts | {"document": nothing}))
+        ann.reload()
+        ann.wait_for_selector("#text >> text=The text of this document is empty: skip it.")
         press(bob, "3", "saved 3")
         bob.click("[data-grade='2']")
         bob.wait_for_function("get => document.getElementById('saved').textContent === '✓ saved 2'")
@@ -425,7 +431,6 @@ def test_the_page_in_a_browser(tmp_path):
         bob.keyboard.press("1")
         bob.wait_for_selector("#problem >> text=Not saved")
         assert "2 of 18" in bob.inner_text(".status")
-        assert ann.evaluate("window.broken") is None
         browser.close()
     rows = rw.judging.read(tmp_path / "plan-judged.csv")
     asked = {**QUERIES, "q3": "Query q3 (its text is missing)"}

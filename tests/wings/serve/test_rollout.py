@@ -153,7 +153,7 @@ def test_models_that_the_parent_cannot_copy_leave_those_that_are_served_and_noth
 ):
     folders = {name: models[0].save(tmp_path / name) for name in "ab"}
     (tmp_path / "copies").mkdir()
-    parent = processes.Processes(server.Settings(folders, workers=2), Mock(), tmp_path / "copies")
+    parent = processes.WorkerProcesses(server.ServerSettings(folders, workers=2), Mock(), tmp_path / "copies")
     served = parent.folders = parent._copied()
     read = storage.read
 

@@ -353,9 +353,41 @@ def test_what_is_secret_is_shown_nowhere():
             assert (raised.value.__context__, raised.value.__cause__) == (None, None)
             assert not [word for word in ("geheim", "bWU6") if word in shown]
             assert ("c2VjcmV0" in shown) == (not headers)
+    with recorded((401, {"error": 'no password ge"heim'})) as server:  # in JSON a backslash stands in it
+        address, got = (
+            server.address.replace("//", "//me:ge%22heim@"),
+            'HTTP 401 Unauthorized: {"error": "no password …"}',
+        )
+        refuses(lambda: engines.Elasticsearch(address, fields=["title"]), what="Elasticsearch failed", got=got)
     with recorded(MAPPING) as server:
         engine = engines.OpenSearch(server.address.replace("http://", "http://me:geheim%21@"), fields=["title"])
     assert "geheim" not in repr(engine) + repr(vars(engine))
+
+
+@pytest.mark.parametrize("password", ["ge/heim", "ge#heim", "ge?heim", "ge[heim"])
+def test_a_password_that_breaks_the_address_is_not_shown(password):
+    with refusal(what="OpenSearch needs an address", hint="write https://host:9200; in a password / is %2F…") as raised:
+        engines.OpenSearch(f"http://me:{password}@127.0.0.1:1", fields=["title"])
+    shown = "".join(traceback.format_exception(raised.value))
+    assert not [part for part in ("ge", "heim", "ge/") if f"'{part}'" in shown or f":{part}" in shown]
+    assert (raised.value.__context__, raised.value.__cause__) == (None, None)
+
+
+@pytest.mark.parametrize("key", ["ApiKey geheim\n", "ApiKey geheim…", b"geheim", None])
+def test_a_key_that_is_no_header_is_not_shown(key):
+    with refusal(what="a header must be one line of ASCII", where="headers['Authorization']") as raised:
+        engines.OpenSearch("http://127.0.0.1:1", fields=["title"], headers={"Authorization": key})
+    assert "geheim" not in "".join(traceback.format_exception(raised.value)) + repr(raised.value)
+
+
+@pytest.mark.parametrize("status", [401, 403, 500])
+def test_an_index_that_may_not_be_looked_at_is_not_replaced(status, pages):
+    answer = (status, {"error": {"type": "security_exception"}, "status": status})
+    with recorded(answer) as server:
+        refuses(
+            lambda: engines.OpenSearch.index(pages, server.address, force=True), what="OpenSearch failed", got="HTTP …"
+        )
+    assert len(server.asked) == 1
 
 
 def test_addresses_that_are_refused():

@@ -259,7 +259,7 @@ def compare(
     titles_of = ["", *["Every pair"] * pairs, *["By segment"] * bool(segment)]
     if gate is not None:
         document["gate"] = gate.to_dict()
-        tables.append(gate.table())
+        tables.append(gate.table(titles=measuring.titles))
         titles_of.append("Gate")
     if alike:
         found = {f"{one} / {other}": pair for (one, other), pair in similarities(evaluations).items()}
@@ -280,7 +280,7 @@ def compare(
         details = {"Rankings": " ".join(rankings)} | ({"Judgments": str(measuring.qrels)} if measuring.qrels else {})
         details |= {"Conventions": str(measuring.described()["conventions"])} if measuring.described_by else {}
         columns = measuring.titles or measuring.written(result.metrics)
-        result.to_report(report, titles=columns, about=details, force=running.force)
+        result.to_report(report, titles=columns, about=details, gate=gate, force=running.force)
     if running.json or format == "text":
         running.show(document, *zip(titles_of, tables, strict=True), wrote=(output, plot, report, kept))
     else:

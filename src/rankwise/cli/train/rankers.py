@@ -82,8 +82,8 @@ def build(
                 hint = "write it into the expression: 'blended(lightgbm(xendcg, leaves=15), neural)'"
                 raise check.error(f"{option} and several rankers do not go together", got=str(text), hint=hint)
         checkpoint = {name: value for name, value in settings.items() if name == "checkpoint"}
-        others = {name: value for name, value in settings.items() if name != "checkpoint"}
-        return replace(expression, settings=checkpoint | dict(expression.settings)).build(others)
+        rest = {name: value for name, value in settings.items() if name != "checkpoint"}
+        return replace(expression, settings=checkpoint | dict(expression.settings)).build(rest)
     single = singles[0]
     parameters = ranker_class(single.name).own_parameters()
     is_written = single.objective and (single.objective != parameters.get("objective") or single.objective in str(text))
@@ -97,6 +97,6 @@ def build(
     if is_written:
         beneath.pop("objective", None)
     general = {*_ANY, *(_BAG if expression.is_bag else ())} - parameters.keys()
-    own = {name: value for name, value in beneath.items() if name not in general or name in native}
-    complete = expression.map(lambda one: own | dict(one.settings))
+    specific = {name: value for name, value in beneath.items() if name not in general or name in native}
+    complete = expression.map(lambda one: specific | dict(one.settings))
     return complete.build({name: value for name, value in settings.items() if name in general})

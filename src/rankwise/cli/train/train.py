@@ -89,7 +89,7 @@ def train(
 
 
 def _suggest_bag(model: Any, ranker: str | None) -> None:
-    """Say how a ranker can be measured without validation data, where none of its rounds would be."""
+    """Suggest how a ranker can be measured without validation data, where none of its rounds would be."""
     from rankwise.rankers.training.settings import trains_at_once
 
     if model.single and not model.folds_choose and not trains_at_once(model):

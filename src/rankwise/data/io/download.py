@@ -137,7 +137,7 @@ def _verify(file: RemoteFile, part: Path) -> None:
 
 
 def _move(file: RemoteFile, part: Path, target: Path) -> None:
-    """Put a complete file into its place, unpacked if the server has packed it for the transfer."""
+    """Move a complete file into its place, unpacked if the server has packed it for the transfer."""
     encoding = file.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding in ("gzip", "x-gzip") and target.suffix != ".gz":  # of .gz files, servers say so of the file itself
         unpacked = part.with_suffix(".unpacked")
@@ -189,8 +189,8 @@ def _transfer(url: str, part: Path, file: RemoteFile, hint: str = "") -> None:
         part.unlink()
         raise broken(url, f"got {have:,} bytes instead of {total:,}, which were thrown away", hint)
     if total is not None and have < total:
-        kept = ", which are kept" if file.resumable else ""
-        raise broken(url, f"it broke off after {have:,} of {total:,} bytes{kept}", hint)
+        remark = ", which are kept" if file.resumable else ""
+        raise broken(url, f"it broke off after {have:,} of {total:,} bytes{remark}", hint)
 
 
 def _size(path: Path) -> int:

@@ -141,12 +141,12 @@ def open_http(url: str, start: int = 0, version: str = "") -> Iterator[Opened]:
 
 def _bounds(part: str, start: int, length: int | None) -> tuple[int, int]:
     """Return where a part begins, which must be there where it was asked for, and the size of the whole."""
-    found = _RANGE.fullmatch(part.strip())
-    first, last, size = map(int, found.groups()) if found else (-1, -1, 0)
+    bounds = _RANGE.fullmatch(part.strip())
+    first, last, size = map(int, bounds.groups()) if bounds else (-1, -1, 0)
     if first != start or not first <= last < size or length not in (None, last + 1 - first):
-        told = part or "no Content-Range"
-        told += "" if length is None else f" with {length:,} bytes"
-        raise http.client.HTTPException(f"the server sent another part: got {told} instead of bytes {start}-")
+        answer = part or "no Content-Range"
+        answer += "" if length is None else f" with {length:,} bytes"
+        raise http.client.HTTPException(f"the server sent another part: got {answer} instead of bytes {start}-")
     return start, size
 
 
@@ -180,8 +180,8 @@ def _of_store(store: Any, path: str) -> RemoteFile:
     info = store.info(path)
     size, block = info["size"], _BLOCKS[0]
     inherited = check.optional("fsspec.spec", "remote").AbstractFileSystem.cat_file
-    own = getattr(store.cat_file, "__func__", None) is not inherited
-    options = {} if own else {"block_size": _BLOCKS[1]}  # it would read ahead, up to 50 MB
+    overridden = getattr(store.cat_file, "__func__", None) is not inherited
+    options = {} if overridden else {"block_size": _BLOCKS[1]}  # it would read ahead, up to 50 MB
 
     @contextlib.contextmanager
     def open_at(start: int) -> Iterator[Opened]:

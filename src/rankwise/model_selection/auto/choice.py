@@ -25,7 +25,7 @@ BEST, FAST = "best", "fast"
 """What is preferred: the best ranking, or one forest, which is fast to score and can be exported."""
 _SURE = 0.05
 """The level at which a recipe is surely better, shared by all that were tried."""
-_SHARE = 0.02
+_SHARE = 0.05
 """The share of all seconds that an average may take although they are over."""
 
 

@@ -283,10 +283,14 @@ class AutoRanker(DelegatingRanker):
         return recipes
 
     def _cut(self, runs: Sequence[RecipeRun]) -> set[int]:
-        """Return the bags that had no time to be complete, where others had: on small data any."""
+        """Return the bags that had no time to be complete, where others had: on small data all but those nearly so."""
         complete = {one.group for one in runs if one.finished and one.bag is not None}
         proven = any(not one.floor for one in runs) and bool(complete)  # many bags are averaged, or will be
-        return {one.number for one in runs if not one.finished and (proven or (one.seed and one.group in complete))}
+        return {
+            one.number
+            for one in runs
+            if not one.finished and ((proven and not one.nearly) or (one.seed and one.group in complete))
+        }
 
     def _choose(
         self, data: RankingDataset, runs: Sequence[RecipeRun], goal: MetricLike, budget: Budget, notes: Sequence[str]
@@ -298,9 +302,10 @@ class AutoRanker(DelegatingRanker):
             raise check.error("no recipe could be trained", got=next((one.reason for one in runs if one.reason), ""))
         budget.release()
         bags, cut = list(candidates.values()), self._cut(runs)
-        blends, why = averages([candidates[one] for one in candidates if one not in cut], data, goal, budget)
+        whole = [bag for number, bag in candidates.items() if number not in cut]  # a part of one is best by luck
+        blends, why = averages(whole, data, goal, budget)
         alone = self.recipes is not None or data.n_docs >= portfolio.MIDDLE
-        able, kept = keeping([*bags, *blends], data, Constraints.of_setting(self.constraints))
+        able, kept = keeping([*whole, *blends], data, Constraints.of_setting(self.constraints))
         chosen, leader, baseline = choose(able, self.prefer, alone=alone), max(able, key=lambda one: one.mean), bags[0]
         weights: dict[int, float] = {}
         for blend in blends[:1]:

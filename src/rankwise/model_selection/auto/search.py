@@ -40,7 +40,7 @@ ENOUGH = 15.0
 FASTEST = 0.3
 """The greatest learning rate of a recipe that has little time."""
 _SHARE = 0.5
-"""The share of the time left in which a recipe is to be complete, so that others follow it."""
+"""The share of the time left in which a recipe is to be complete at most, so that others follow it."""
 _PACED = 4
 """The number of rounds after which the pace of a training is known."""
 _SLOW = "slow"
@@ -92,6 +92,14 @@ class RecipeRun:
     def value(self) -> float:
         """The value of its bag, out of fold; −inf where there is none."""
         return self.evaluation.mean[next(iter(self.evaluation.mean))] if self.evaluation is not None else -math.inf
+
+    @property
+    def nearly(self) -> bool:
+        """Whether it is averaged without proof, and its trees have learned half of what is enough at least."""
+        if not self.floor or self.bag is None or not isinstance(self.recipe, TreeRanker):
+            return False
+        rounds = len(next(iter(self.bag.history_.values())))
+        return 2.0 * rounds * (self.rate or self.recipe.learning_rate) >= ENOUGH
 
     @property
     def hurried(self) -> Ranker:
@@ -274,10 +282,18 @@ class Search:
             return 0.0
         rate = (recipe.get_params() | recipe.settings_for(self.data.n_docs))["learning_rate"]
         pace, left = max(median(timer.rounds), 1e-9), self.budget.left
-        raised = round(min(ENOUGH * pace / max(_SHARE * left, 1e-9), FASTEST), 3)
+        raised = round(min(ENOUGH * pace / max(self._share * left, 1e-9), FASTEST), 3)
         # Training anew takes the time of the preparation and of an end once more.
         anew = (left - (timer.first or 0.0) - self.budget.closing_with(0.0)) / pace
         return raised if raised > 1.1 * rate and raised * anew > rate * (_PACED + left / pace) else 0.0
+
+    @property
+    def _share(self) -> float:
+        """The share of the time left that a recipe may take: on small data, so that there is a bag of each kind."""
+        floor = {one.group for one in self.runs if one.floor}
+        if all(one.floor for one in self.runs):
+            return _SHARE
+        return min(_SHARE, 1.0 / max(len(floor - {one.group for one in self._trained}), 1))
 
     def _leaves(self, recipe: Ranker) -> float:
         """Return the number of leaves that a bag of trees gains in a round; 0 for nets."""

@@ -32,7 +32,7 @@ class ForestModel(Model):
         return super().__new__(cast("type[Self]", _Pickled) if cls is ForestModel else cls)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what was pickled, where older versions had the trees as an object in ``forest``."""
+        """Restore what was pickled, where older versions had the trees as an object in ``forest``."""
         if "forest" in state:
             trees = state["forest"]
             self.__class__ = type(trees)

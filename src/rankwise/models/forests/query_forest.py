@@ -61,8 +61,8 @@ class QueryForest(Model):
 
     def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature: of its splits, and of those by its values within the query."""
-        found: Array = self.forest.importances(kind).reshape(2, -1).sum(axis=0)
-        return found
+        summed: Array = self.forest.importances(kind).reshape(2, -1).sum(axis=0)
+        return summed
 
     def content(self) -> bytes:
         """Return the trees in the library's own file format, in which there are twice as many features."""
@@ -103,8 +103,8 @@ def summed_within(models: Sequence[Model], factors: Sequence[float]) -> QueryFor
 def doubled(schema: Schema) -> Schema:
     """Return the columns that a forest sees."""
     names = () if schema.names is None else (*schema.names, *(f"within({name})" for name in schema.names))
-    known = names if names and len(set(names)) == len(names) else None
-    return Schema(2 * schema.count, known, schema.categorical, schema.categories, schema.init_scores)
+    unique = names if names and len(set(names)) == len(names) else None
+    return Schema(2 * schema.count, unique, schema.categorical, schema.categories, schema.init_scores)
 
 
 def widened(data: RankingDataset) -> RankingDataset:

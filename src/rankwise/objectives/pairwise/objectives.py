@@ -100,7 +100,6 @@ class Pairwise(_Pairs):
     gain: Gain = "exponential"
     relevant: Annotated[float, Above(0)] = 1.0
     name: ClassVar[str] = "pairwise"
-    held_fixed: ClassVar[str] = "the weights of pairs"
     paper: ClassVar[str] = "Burges et al. 2005, Wang et al. 2018, Adàlia et al. 2025"
 
     def __post_init__(self) -> None:
@@ -108,6 +107,12 @@ class Pairwise(_Pairs):
         if not isinstance(self.norm, bool):
             raise check.error("norm must be True or False", got=repr(self.norm))
         object.__setattr__(self, "gain", checked_gain(self.gain))
+
+    @property
+    def held_fixed(self) -> str:  # type: ignore[override]
+        """The weights of pairs, unless all are 1, and which of them the hinge leaves out."""
+        weighed = self.norm or self.truncation is not None or self.weight != "none"
+        return "the weights of pairs" if weighed else "what is beyond the hinge" if self.loss == "hinge" else ""
 
     @property
     def exact_hessian(self) -> bool:

@@ -8,6 +8,7 @@ from rankwise.base.arrays import Array
 
 Inverse = Callable[[Array], Array]
 _MEMORY, _TRIALS = 20, 20
+_SURE = 3  # steps that say one after another that this is the end: each tells curvature where ``inverse`` may be wrong
 _STEEP = 0.9  # a step is long enough where the slope along it is below this share of what it was
 
 
@@ -29,16 +30,18 @@ def minimise(
     at, (value, gradient) = start, function(start)
     enough = tolerance * max(abs(value), 1e-12)
     changes: list[tuple[Array, Array, float]] = []
+    ends = 0
     for _ in range(steps):
         direction = -_product(gradient, changes, inverse)
         slope = float(gradient @ direction)
         if slope > 0.0:
             changes, direction = [], -_product(gradient, [], inverse)
             slope = float(gradient @ direction)
-        if -slope <= enough:  # twice the height above the least value, if the Hessian is right
+        ends = ends + 1 if -slope <= enough else 0  # twice the height above the least value, if the Hessian is right
+        if ends == _SURE or not slope:
             return at, True
         step, low, high = 1.0, 0.0, np.inf
-        for _ in range(_TRIALS):
+        for _ in range(1 if ends else _TRIALS):
             there = at + step * direction
             _, found = function(there)
             rise = float(found @ direction)

@@ -98,7 +98,12 @@ class LinearLearner(Learner[LinearModel]):
         """Return the loss of the training data, made in the first round: a wrong checkpoint is refused before."""
         train, objective = self.train, self.objective
         rows = self.transform.all(train.features, train.offsets)
+        # What every document has, or all of a query where scores may be shifted, tells none apart: rounding gives it
+        # no weight, which other data would see.
+        starts = np.unique(train.offsets[:-1][train.sizes > 0]) if objective.shift_invariant else [0]
+        apart = (np.maximum.reduceat(rows, starts) > np.minimum.reduceat(rows, starts)).any(axis=0)
         self._average = rows.mean(axis=0, dtype=np.float64)
+        rows[:, ~apart] = 0.0
         return Problem(
             prepared=objective.prepare(train.labels, train.offsets, **self.documents),
             rows=rows,

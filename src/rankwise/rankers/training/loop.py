@@ -84,7 +84,7 @@ class Learner(ABC, Generic[Snapshot]):
         """Return the model that was kept, of so many rounds, those that it continues included; no round follows."""
 
     def keep(self, ranker: Any, state: State) -> None:
-        """Give the ranker what training knows beside the model."""
+        """Set the attributes of the ranker that training knows beside the model."""
 
     def description(self, rounds: int) -> Json:
         """Return what the description of a model of so many rounds holds of its own."""

@@ -95,9 +95,9 @@ class Checkpoint:
                 hint="name another folder for checkpoints; in Python, fit(…, init_model=…) continues a finished model",
             )
         with storage.malformed_as_error(path):
-            kept = description["checkpoint"]
-            self.work.check(kept.get("work"))
-            earlier, done = (int(kept[name]) for name in ("before", "done"))
+            checkpoint = description["checkpoint"]
+            self.work.check(checkpoint.get("work"))
+            earlier, done = (int(checkpoint[name]) for name in ("before", "done"))
             history = {name: list(column) for name, column in description["history"].items()}
             return State(before=earlier, done=done, best=int(description["best_round"]), history=history), files
 

@@ -135,13 +135,13 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
         measured = [EvalMetrics(one, prefix=f"{name} ") for name, one in data.eval_sets.items()]
         if data.valid is not None and validation is not None:
             measured.insert(0, EvalMetrics(EvalSet(data.valid, validation)))
-        kept = settings.resume or settings.checkpoint is not None
+        saves = settings.resume or settings.checkpoint is not None
         loop = Loop(
             learner=learner,
             stream=data.train.stream(settings.seed),
             stopping=stopping,
             measured=measured,
-            checkpoint=_checkpoint(ranker, data, settings, learner) if kept else None,
+            checkpoint=_checkpoint(ranker, data, settings, learner) if saves else None,
         )
         return Session(
             loop=loop,
@@ -281,7 +281,7 @@ class OneRound(Learner[bool]):
         return attribute_model(self.ranker, Schema.of(self.data.train))
 
     def keep(self, ranker: Any, state: State) -> None:
-        """Say that it is complete: there is no other round."""
+        """Mark the training as complete: there is no other round."""
         state.stopped = "complete" if state.stopped == ranker.unit else state.stopped
         ranker.stopped_ = state.stopped
 
@@ -298,9 +298,9 @@ class OneRound(Learner[bool]):
 
 def attribute_model(ranker: Any, schema: Schema) -> AttributeModel:
     """Return what a ranker of the user's has learned; an attribute ``model_`` of its own is kept inside."""
-    known = vars(ranker)
-    own = (known["model_"],) if "model_" in known else ()
-    if own and isinstance(own[0], AttributeModel):  # of an earlier fit, or of the ranker that this is a copy of
-        own = own[0].own
+    attributes = vars(ranker)
+    fitted = (attributes["model_"],) if "model_" in attributes else ()
+    if fitted and isinstance(fitted[0], AttributeModel):  # of an earlier fit, or of the ranker that this is a copy of
+        fitted = fitted[0].own
     explains = type(ranker).contributions is not TrainedRanker.contributions  # by a method of the user's
-    return AttributeModel(schema, ranker, own, explains=explains)
+    return AttributeModel(schema, ranker, fitted, explains=explains)

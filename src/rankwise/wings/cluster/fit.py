@@ -86,8 +86,8 @@ def train(
             sample, held_out = fit_arguments.parts(parts.sample, held_out, valid=None, older=schema)
         if held_out is not None:
             ids = {"train": parts.query_ids, "valid": held_out.query_ids}
-            known = {name: leakage.Queries(leakage.unless_numbers(one), None) for name, one in ids.items()}
-            findings.warn(findings.shared_queries(known))
+            by_part = {name: leakage.Queries(leakage.unless_numbers(one), None) for name, one in ids.items()}
+            findings.warn(findings.shared_queries(by_part))
         if sample.feature_names != parts.sample.feature_names:
             got, hint = "the same columns in another order", "name them in the older model's order with features=[…]"
             raise check.error("a model is continued on its own columns", got=got, hint=hint)

@@ -273,7 +273,7 @@ class ClusterLearner(Trees):
 
     def _grow(self, weights: Sequence[float]) -> None:
         """Grow the trees of a block; blocks end where those of an uninterrupted training do."""
-        backend, done, known = self.parts.backend, self.done, registry.pickle_registry()
+        backend, done, added = self.parts.backend, self.done, registry.pickle_registry()
         rounds = min(self.settled.rounds, done + 1 if weights else done - done % self.block + self.block)
         doing = f"growing trees {done + 1} to {rounds}"
         backend.all(doing, end_others, [self.training] * len(backend.names))
@@ -281,7 +281,7 @@ class ClusterLearner(Trees):
         joins = self._fresh or self.library.draws(self.settings)
         network, model = (connect(self.library.name, backend), self.content() or None) if joins else (None, None)
         job = RoundBlock(
-            self.training, self.ranker, self.settled, network, self.before, done, rounds, self._fresh, weights, known
+            self.training, self.ranker, self.settled, network, self.before, done, rounds, self._fresh, weights, added
         )
         # Sent once and not inside every task: a model may be large.
         shared, count = [backend.share(doing, value) for value in (job, model)], len(backend.names)

@@ -202,7 +202,8 @@ def kappa(counts: NDArray[np.int64], weights: Array, level: float) -> tuple[floa
     total, n = counts.sum(0, keepdims=True), len(counts)
     value, without = float(of(total)[0]), of(total - counts)
     test = TTest(value, float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())), n - 1)
-    return value, *_ends(test, n, level)
+    low, high = _ends(test, n, level)
+    return value, low, float(np.minimum(high, 1.0))
 
 
 def _ends(test: TTest, n_queries: int, level: float) -> tuple[float, float]:

@@ -90,9 +90,10 @@ function show(state) {
   get("which").textContent = `Document ${shown.number} of ${shown.of} for this query · ${shown.id}${mine}`;
   get("title").hidden = !shown.title;
   get("title").replaceChildren(...highlighted(shown.title, shown.asked ?? ""));
-  get("text").classList.toggle("missing", shown.text === null);
-  if (shown.text === null) {
-    get("text").textContent = "The text of this document is missing: skip it.";
+  const lacking = shown.text === null ? "missing" : shown.text.trim() ? "" : "empty";
+  get("text").classList.toggle("missing", lacking !== "");
+  if (lacking) {
+    get("text").textContent = `The text of this document is ${lacking}${shown.title ? "." : ": skip it."}`;
     get("more").hidden = true;
   } else {
     showText(FIRST);

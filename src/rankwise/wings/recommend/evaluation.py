@@ -80,8 +80,8 @@ def evaluate_interactions(
     if exclude is not None:
         left_out = ", without those that the user rated in training"
     candidates = f"the full catalogue of {count(test.n_items, 'item')}{left_out}"
-    about: Keywords = {"candidates": candidates, "judgements": {"labels": np.concatenate(labelled)}}
-    return Evaluation(values, test.users[np.concatenate(users)], **settings, **about)
+    facts: Keywords = {"candidates": candidates, "judgements": {"labels": np.concatenate(labelled)}}
+    return Evaluation(values, test.users[np.concatenate(users)], **settings, **facts)
 
 
 def _scored_users(

@@ -48,7 +48,7 @@ def serve(
         float, Within(0, 1), "The share of requests whose features are logged.", Option(metavar="SHARE", group=_LOGGING)
     ] = 0.01,
     serving: Annotated[
-        Keywords, of("rankwise.wings.serve.server:Settings", "", _installed), Only("log_level", "workers")
+        Keywords, of("rankwise.wings.serve.server:ServerSettings", "", _installed), Only("log_level", "workers")
     ],
     limits: Annotated[Keywords, of("rankwise.wings.serve.request_parsing:RequestLimits", "Limits", _installed)],
     reading: Reading,
@@ -77,7 +77,7 @@ def serve(
         queries = request_parsing.examples(reading.data(examples, tables=columns | {"to_score": True}))
     names = server.hosts(host, host_name or [])
     accepted = request_parsing.RequestLimits(**limits)
-    settings = server.Settings(folders, production, accepted, queries, names, logged, **serving)
+    settings = server.ServerSettings(folders, production, accepted, queries, names, logged, **serving)
     with server.listen(host, port) as listening:
 
         def started() -> None:

@@ -66,8 +66,8 @@ def document(
             )
     for path, what in _PATHS.items():
         paths[path] = {"get": {"summary": what, "responses": {"200": {"description": what}}}}
-    about = {"title": "rankwise serve", "version": __version__}
-    return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": schemas}}
+    info = {"title": "rankwise serve", "version": __version__}
+    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
 
 def _document(schema: Schema) -> Json:

@@ -24,7 +24,7 @@ from rankwise.language import registry
 from rankwise.models import storage
 from rankwise.wings.serve.http import Service, log
 from rankwise.wings.serve.prometheus import FOLDER
-from rankwise.wings.serve.server import HANG_UP, Settings, log_as_json, serve
+from rankwise.wings.serve.server import HANG_UP, ServerSettings, log_as_json, serve
 
 if TYPE_CHECKING:
     from rankwise.wings.serve.served import ServedModel
@@ -35,7 +35,7 @@ _LOOK = 0.2  # seconds between two looks at signals and processes
 class _Process:
     """One of several processes, and the pipe by which it is told what to do."""
 
-    def __init__(self, settings: Settings, folders: Mapping[str, Path], listening: socket.socket) -> None:
+    def __init__(self, settings: ServerSettings, folders: Mapping[str, Path], listening: socket.socket) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
         self.ready = False
@@ -50,10 +50,10 @@ class _Process:
             self.pipe.send(words)
 
 
-class Processes:
+class WorkerProcesses:
     """The parent of several processes: starts them, again if one dies, passes signals on, and holds no model."""
 
-    def __init__(self, settings: Settings, listening: socket.socket, folder: Path) -> None:
+    def __init__(self, settings: ServerSettings, listening: socket.socket, folder: Path) -> None:
         self.settings, self.listening, self.folder = settings, listening, folder
         self.stopping = self.wanted = False
         self.generation = 0
@@ -61,9 +61,9 @@ class Processes:
 
     def run(self, started: Callable[[], None]) -> None:
         """Serve until a signal says stop."""
-        heard = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop}
-        heard |= {HANG_UP: self._reload_soon} if HANG_UP else {}
-        before = {number: signal.signal(number, handler) for number, handler in heard.items()}
+        signals = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop}
+        signals |= {HANG_UP: self._reload_soon} if HANG_UP else {}
+        before = {number: signal.signal(number, handler) for number, handler in signals.items()}
         os.environ[FOLDER] = str(self.folder / "metrics")
         try:
             Path(os.environ[FOLDER]).mkdir()
@@ -169,7 +169,7 @@ def _remove(folders: Mapping[str, Path]) -> None:
 
 
 def _work(
-    settings: Settings,
+    settings: ServerSettings,
     folders: Mapping[str, Path],
     registered: list[bytes],
     listening: socket.socket,
@@ -189,7 +189,7 @@ def _work(
     serve(service, listening, lambda: parent.send(None))
 
 
-def _obey(service: Service, settings: Settings, parent: Connection) -> None:
+def _obey(service: Service, settings: ServerSettings, parent: Connection) -> None:
     """Do what the parent says: load models, then serve them or drop them; stop where it is gone."""
     models: dict[str, ServedModel] | None = None
     while True:

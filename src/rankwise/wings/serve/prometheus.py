@@ -35,7 +35,7 @@ class PrometheusMetrics:
             MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
 
     def serving(self, versions: Mapping[str, str], production: str) -> None:
-        """Tell which models are served from now on, by their versions."""
+        """Set which models are served from now on, by their versions."""
         for labels in self._serving:
             self._info.labels(*labels).set(0)
         self._serving = [(name, version, str(name == production).lower()) for name, version in versions.items()]

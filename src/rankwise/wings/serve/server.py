@@ -38,7 +38,7 @@ HANG_UP = getattr(signal, "SIGHUP", None)  # which Windows does not have
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """What is served, and how."""
 
     folders: Mapping[str, Path]
@@ -92,31 +92,31 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def run(settings: Settings, listening: socket.socket, started: Callable[[], None] = lambda: None) -> None:
+def run(settings: ServerSettings, listening: socket.socket, started: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGTERM or Ctrl-C; ``started`` is called once all models are loaded."""
-    from rankwise.wings.serve.processes import Processes
+    from rankwise.wings.serve.processes import WorkerProcesses
 
     log_as_json(settings.log_level)
     _allow_files(_MOST + 512)
     if settings.workers == 1:
-        wanted = _hang_ups()  # from here on: loading takes a while
-        serve(settings.service(), listening, started, settings.models, wanted)
+        reload = _hang_ups()  # from here on: loading takes a while
+        serve(settings.service(), listening, started, settings.models, reload)
     else:
         with tempfile.TemporaryDirectory(prefix="rankwise-serve-") as folder:
-            Processes(settings, listening, Path(folder)).run(started)
+            WorkerProcesses(settings, listening, Path(folder)).run(started)
 
 
 def _allow_files(count: int) -> None:
-    """Let the process, and those that it starts, have so many files and connections open, as far as it may."""
+    """Raise the limit of open files and connections, of this process and those that it starts, as far as it may."""
     try:
         import resource
     except ImportError:  # Windows
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    limit = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def serve(
@@ -134,10 +134,10 @@ def serve(
 
 def _hang_ups() -> threading.Event:
     """Return an event that SIGHUP sets, which would end the process otherwise."""
-    wanted = threading.Event()
+    reload = threading.Event()
     if HANG_UP and threading.current_thread() is threading.main_thread():
-        signal.signal(HANG_UP, lambda *_: wanted.set())
-    return wanted
+        signal.signal(HANG_UP, lambda *_: reload.set())
+    return reload
 
 
 def _reloading(service: Service, wanted: threading.Event, reload: Callable[[], dict[str, ServedModel]]) -> None:

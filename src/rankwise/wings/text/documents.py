@@ -258,8 +258,12 @@ class Documents:
         """
         check.integer("k", k, least=1)
         names, texts = queries_of(queries)
-        stored = self.encoded(encode, progress=progress) if vectors is None else _unit("vectors", vectors, len(self))
-        asked = _unit("encode", encode(texts), len(texts)) if texts else np.empty((0, stored.shape[1]), np.float32)
+        stored = (
+            self.encoded(encode, progress=progress) if vectors is None else unit_vectors("vectors", vectors, len(self))
+        )
+        asked = (
+            unit_vectors("encode", encode(texts), len(texts)) if texts else np.empty((0, stored.shape[1]), np.float32)
+        )
         if asked.shape[1] != stored.shape[1]:
             got, hint = f"{asked.shape[1]} of queries and {stored.shape[1]} of documents", "encode both by one model"
             raise check.error("vectors must have the same length", got=got, hint=hint)
@@ -283,7 +287,7 @@ class Documents:
             for first in range(0, len(self), _ENCODED):
                 places = range(first, min(first + _ENCODED, len(self)))
                 texts = [" ".join(self._fields_of(place).values()) for place in places]
-                parts.append(_unit("encode", encode(texts), len(texts)))
+                parts.append(unit_vectors("encode", encode(texts), len(texts)))
                 if update:
                     update(places.stop, f"{places.stop:,d} documents")
         return np.concatenate(parts)
@@ -344,13 +348,18 @@ def _fits(documents: Documents) -> bool:
     )
 
 
-def _unit(what: str, vectors: ArrayLike, count: int) -> NDArray[np.float32]:
-    """Return vectors of length 1."""
-    found = np.asarray(vectors, np.float32)
-    if found.ndim != 2 or len(found) != count or not np.isfinite(found).all():
-        got = f"shape {found.shape}" if found.ndim != 2 or len(found) != count else "NaN or infinity"
-        hint = f"a matrix with {count} rows"
-        raise check.error(f"{what} must give a finite vector for each text", got=got, hint=hint)
+def unit_vectors(what: str, vectors: ArrayLike, count: int) -> NDArray[np.float32]:
+    """Return vectors of length 1; zeros stay zeros."""
+    got = "what is no matrix of numbers"
+    try:
+        found = np.asarray(vectors, np.float32)
+        got = f"shape {found.shape}" if found.ndim != 2 or len(found) != count else ""
+        got = got or "NaN or infinity" * (not np.isfinite(found).all())
+    except (TypeError, ValueError):  # rows of several lengths, a sparse matrix
+        found = np.empty((0, 0), np.float32)
+    if got:
+        what = f"{what} must give a finite vector for each text"
+        raise check.error(what, got=got, hint=f"a matrix with {count} rows")
     length = np.linalg.norm(found, axis=1, keepdims=True)
     unit: NDArray[np.float32] = np.divide(found, length, out=np.zeros_like(found), where=length > 0)
     return unit

@@ -103,11 +103,11 @@ def mapped(
 def _stamp(source: Path, sources: Sequence[Path], options: Json) -> Json:
     """Return what a copy depends on, as JSON has it, with the names of files relative to the source."""
     source = source.absolute()
-    found = {}
+    files = {}
     for path in map(Path.absolute, sources or [source]):
         name = path.relative_to(source.parent) if path.is_relative_to(source.parent) else path
-        found[str(name)] = fingerprint(path) if path.exists() else None
-    stamp = {"format": FORMAT, "version": __version__, "source": source.name, "files": found, "options": options}
+        files[str(name)] = fingerprint(path) if path.exists() else None
+    stamp = {"format": FORMAT, "version": __version__, "source": source.name, "files": files, "options": options}
     plain: Json = json.loads(json.dumps(stamp, default=_plain))
     return plain
 

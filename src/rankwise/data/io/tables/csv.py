@@ -93,10 +93,10 @@ def read_csv(
     identifiers = [names.get(column.role) for column in columns.COLUMNS if column.kind == "id"]
     texts = [names.get(column.role) for column in columns.COLUMNS if column.kind == "text"]
     coded = column_names(arguments.get("categorical", ()))
-    kept = [*words, *coded, *filter(None, (*identifiers, *texts))]
+    used = [*words, *coded, *filter(None, (*identifiers, *texts))]
     table, between = _named(path, separator)
-    others = [name for name in table.columns if name not in kept]
-    numbers = marks.read(table.frame.select(others), decimal, thousands, between)
+    unused = [name for name in table.columns if name not in used]
+    numbers = marks.read(table.frame.select(unused), decimal, thousands, between)
     frame = table.frame.with_columns(
         *numbers.columns,
         *(
@@ -106,7 +106,7 @@ def read_csv(
             if series.name in texts
             else _codes(series)
             for series in table.frame.iter_columns()
-            if series.name in kept and series.name not in words
+            if series.name in used and series.name not in words
         ),
     )
     with check.naming(path), check.placing(table.place):
@@ -129,9 +129,9 @@ def _named(path: Path, separator: str | None) -> tuple[TextTable, str]:
     Spreadsheets may say the separator in a line of its own.
     """
     content = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
-    if said := _SEPARATOR.match(content):
-        content = content[said.end() - 1 :]  # the end of the line stays, so that lines keep their numbers
-        between = separator or said[1].decode()
+    if named := _SEPARATOR.match(content):
+        content = content[named.end() - 1 :]  # the end of the line stays, so that lines keep their numbers
+        between = separator or named[1].decode()
     else:
         first, _, _ = content.partition(b"\n")
         between = separator or max(_MARKS, key=first.decode("utf-8", "replace").count)

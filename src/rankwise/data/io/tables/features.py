@@ -209,7 +209,7 @@ def _dates(column: pl.Series) -> pl.Series | None:
     if not cells.str.contains(_LIKE_A_DATE).all() or column.null_count() == len(column):  # years have four digits
         return None
     cells = cells.str.replace("Z$", "+00:00")
-    found: pl.Series | None = None
+    dates: pl.Series | None = None
     unread = cells.is_not_null()
     for form in map("".join, itertools.product(_DATES, _TIMES)):
         read = cells.str.to_datetime(form, time_unit="us", strict=False)
@@ -217,16 +217,16 @@ def _dates(column: pl.Series) -> pl.Series | None:
         unread = min(unread, left, key=pl.Series.sum)
         if left.any():
             continue
-        if found is not None and not read.equals(found, null_equal=True):
+        if dates is not None and not read.equals(dates, null_equal=True):
             hint = "write the year first: 2024-05-03"
             got = f"{column.drop_nulls()[0]!r} in column {column.name!r}"
             raise check.error("dates can be read in two ways, day or month first", got=got, hint=hint)
-        found = read
-    if found is None:
+        dates = read
+    if dates is None:
         got = f"{column.filter(unread)[0]!r} in column {column.name!r}"
         hint = "write all in one form, such as 2024-05-03 or 2024-05-03 14:30"
         raise check.error("dates must be in one form, of those that are read", got=got, hint=hint)
-    return found
+    return dates
 
 
 def matrix(

@@ -305,14 +305,17 @@ class Log:
         if days is not None and sessions.days is not None:
             span, first = int(np.ptp(days.days)) + 1, int(days.days.min())
             numbers = cells * span + sessions.days[lists] - first
-            known = days.cells.astype(np.int64) * span + days.days - first
-            places = np.searchsorted(known, numbers).clip(max=known.size - 1)
-            same = known[places] == numbers  # not the rows after midnight
+            numbered = days.cells.astype(np.int64) * span + days.days - first
+            places = np.searchsorted(numbered, numbers).clip(max=numbered.size - 1)
+            same = numbered[places] == numbers  # not the rows after midnight
             shown = rest(days.impressions, places[same], weights[same])
             clicks = rest(days.clicks, places[same], clicked[same])
-            kept = shown > 0.0
+            remaining = shown > 0.0
             days = Days(
-                read_only(days.cells[kept]), read_only(days.days[kept]), read_only(shown[kept]), read_only(clicks[kept])
+                read_only(days.cells[remaining]),
+                read_only(days.days[remaining]),
+                read_only(shown[remaining]),
+                read_only(clicks[remaining]),
             )
         clicks = rest(self.clicks, cells, clicked)
         part = replace(self, impressions=impressions, clicks=clicks, probabilities=chances, days=days)

@@ -77,8 +77,8 @@ def gap_of(positions: NDArray[np.int64], documents: _Counts, clicks: _Counts) ->
         kind, groups = "shown", (tables.spans(absent),)
     if kind is None:
         return None
-    whole = int(absent[0]) - 1 if absent.size else positions.size
-    firsts = range(whole, 1, -1)
+    shown = int(absent[0]) - 1 if absent.size else positions.size
+    firsts = range(shown, 1, -1)
     usable = next((n for n in firsts if not _missing(positions[:n], documents[:n, :n], clicks[:n, :n])[0]), 0)
     return Gap(kind, groups, usable)
 

@@ -69,8 +69,8 @@ class Sessions:
             "weights": self.weights[lists],
         }
         if self.users is not None:
-            known, columns["users"] = np.unique(self.users[lists], return_inverse=True)
-            columns["user_ids"] = None if self.user_ids is None else self.user_ids[known]
+            users, columns["users"] = np.unique(self.users[lists], return_inverse=True)
+            columns["user_ids"] = None if self.user_ids is None else self.user_ids[users]
         columns["days"] = None if self.days is None else self.days[lists]
         columns["probabilities"] = None if self.probabilities is None else self.probabilities[rows]
         columns = {name: None if column is None else read_only(column) for name, column in columns.items()}

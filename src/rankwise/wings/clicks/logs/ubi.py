@@ -167,8 +167,8 @@ class _Records:
                 raise _BadRecordError("a hit without an id")
             display = self._display(record, fields, place) if ids else {}
             self.n_searches += 1
-            known = {name: fields[name] for name in ("query", "application", *self.names) if fields[name]}
-            self.searches.setdefault(fields["impression"], {}).update(known)
+            facts = {name: fields[name] for name in ("query", "application", *self.names) if fields[name]}
+            self.searches.setdefault(fields["impression"], {}).update(facts)
             self.displays += [display | {"document": one, "position": rank} for rank, one in enumerate(ids, 1)]
             return
         if not isinstance(action, str) or not check.is_id_text(action):

@@ -162,9 +162,9 @@ class UBM(PBM):
     def _chances(self, log: Log, lists: Any) -> Array:
         table = self._by_position(self.examination, log)
         # Contexts that were not seen are as without a click above, else as the others of their position.
-        known = ~np.isnan(table)
-        means = np.where(known, table, 0.0).sum(1) / np.maximum(known.sum(1), 1)
-        table = np.where(known, table, np.where(known[:, 0], table[:, 0], means)[:, None])
+        seen = ~np.isnan(table)
+        means = np.where(seen, table, 0.0).sum(1) / np.maximum(seen.sum(1), 1)
+        table = np.where(seen, table, np.where(seen[:, 0], table[:, 0], means)[:, None])
         examined = table.ravel()[_contexts_of(lists, len(table))]
         return np.asarray(examined * self._of_pairs(log, self.attractiveness)[lists.pairs])
 

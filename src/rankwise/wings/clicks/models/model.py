@@ -56,7 +56,7 @@ class ClickModel(Result):
     notes: tuple[str, ...] = ()
 
     def __setstate__(self, state: Keywords) -> None:
-        """Take what was pickled; older versions had one class, with the name of the model in ``model``."""
+        """Restore what was pickled; older versions had one class, with the name of the model in ``model``."""
         from rankwise.wings.clicks.models.click_models import MODELS
 
         if "model" in state:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Protocol, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from rankwise.base.compiling import kernel
 from rankwise.base.stream import uniform, uniform_pair
 from rankwise.check.docstrings import PlainSignature
 from rankwise.check.parameters import Option
+from rankwise.evaluation import Predictor
 from rankwise.wings.clicks.logs.sessions import Sessions
 
 CLICK_PROBABILITIES = (0.05, 0.3, 0.5, 0.7, 0.95)
@@ -26,13 +27,6 @@ CONTINUATION = 0.9
 _OPTIONS = {"cascade": (), "position": ("curve", "trust"), "dbn": ("satisfaction", "continuation")}
 
 Trust = tuple[float | Sequence[float], float | Sequence[float]]
-
-
-class Predictor(Protocol):
-    """Anything that scores the documents of a data set."""
-
-    def predict(self, data: RankingDataset, /) -> ArrayLike:
-        """Return one score per document."""
 
 
 Shown = Predictor | ArrayLike | None

@@ -132,7 +132,7 @@ def production_clicks(
         drew, shows = ("drew its lists", "shows the best") if random else ("drew nothing", "draws its lists")
         sentence = f"{label} {drew} at random in the log, and {name} {shows} here."
         return Assumption(name=what, outcome="not checked", sentence=sentence)
-    own = (shown.rankers == number) & (shown.positions <= cutoff)
+    produced = (shown.rankers == number) & (shown.positions <= cutoff)
     impressions = _impressions(shown, shown.rankers == number)
     own_traffic, traffic_of = (np.bincount(shown.queries, one, log.n_queries) for one in (impressions, shown.traffic))
     share = np.divide(own_traffic, traffic_of, out=np.zeros(log.n_queries), where=traffic_of > 0.0)
@@ -142,7 +142,7 @@ def production_clicks(
         shown, weights=shown.weights * of_row, clicks=shown.clicks * of_row, traffic=shown.traffic * of_list
     )
     units = shown.unit_traffic.size
-    clicks = np.bincount(shown.units[shown.lists][own], shown.clicks[own], units)
+    clicks = np.bincount(shown.units[shown.lists][produced], shown.clicks[produced], units)
     traffic = np.bincount(shown.units, impressions, units)
     if np.count_nonzero(traffic) < FEWEST:
         return Assumption(name=what, outcome="not checked", sentence=f"{label} was hardly shown.")
@@ -168,11 +168,11 @@ def production_clicks(
     if not fails and (ends[0][1] - ends[0][0]) / 2.0 > _SEEN * logged:
         sentence = f"{where}, too few to see a difference of a tenth{lists}."
         return Assumption(name=what, outcome="not checked", sentence=sentence, caveat=caveat)
-    found = "NOT within chance" if fails else "within a hundredth" if beyond else "within chance"
+    agreement = "NOT within chance" if fails else "within a hundredth" if beyond else "within chance"
     return Assumption(
         name=what,
         outcome="fails" if fails else "not checked" if other_lists else "holds",  # equal clicks of other lists are luck
-        sentence=f"{where}, {found}{lists}.",
+        sentence=f"{where}, {agreement}{lists}.",
         refusal=f"the log contradicts the estimate of {name}: {numbers}{lists}" if fails else "",
         caveat="" if fails else caveat,
     )
@@ -246,8 +246,8 @@ def independent_clicks(log: Log, by: str, level: float) -> Assumption:
     shown = strata["below"] + strata["free"]
     queries = log.query_of_pair[strata["pair"].to_numpy()]
     observed, expected = (
-        np.bincount(queries, (strata[clicks] * strata[others] / shown).to_numpy(), log.n_queries)
-        for clicks, others in (("clicks_below", "free"), ("clicks_free", "below"))
+        np.bincount(queries, (strata[clicks] * strata[without] / shown).to_numpy(), log.n_queries)
+        for clicks, without in (("clicks_below", "free"), ("clicks_free", "below"))
     )
     total = expected.sum()
     if total < _LEAST_CLICKS or np.count_nonzero(expected) < FEWEST:

@@ -142,8 +142,8 @@ def compare(
     if segment is not None:
         settings: Keywords = {"estimator": estimator, "cutoff": cutoff, "temperature": temperature, "by": by}
         settings |= {"unchecked": unchecked, "seed": seed}
-        whole = compare(systems, log, bias, features, level=level, blends=blends, targets=targets, **settings)
-        return _with_segments(whole, systems, log, bias, features, segment, **settings)
+        overall = compare(systems, log, bias, features, level=level, blends=blends, targets=targets, **settings)
+        return _with_segments(overall, systems, log, bias, features, segment, **settings)
     check.choice("estimator", estimator, ESTIMATORS)
     check.number("level", level, least=0.5, most=1.0, open_ends=True)
     shares = tuple(check.number("each of the blends", share, least=0.0, most=1.0) for share in blends)
@@ -169,8 +169,8 @@ def compare(
         ends = bias.alpha_low, bias.alpha_high, bias.beta_low, bias.beta_high
         assumptions.append(click_model(bias_check, has_intervals=bool(np.isfinite(ends).all())))
     of_log = log, shown, documents, depth, estimate
-    own = production_clicks(production, old, *of_log, drawn=temperature > 0.0)
-    assumptions.append(own)
+    assumption = production_clicks(production, old, *of_log, drawn=temperature > 0.0)
+    assumptions.append(assumption)
     if estimator != "cascade":
         assumptions.append(independent_clicks(log, by, level))
     doubt = "; ".join(one.refusal for one in assumptions if one.refusal)
@@ -179,7 +179,7 @@ def compare(
         refusal = f"it shows too little of {production}: {lacking}"
     caveats = [f"Unchecked, although {doubt}."] if unchecked and doubt else []
     caveats += [one.caveat for one in assumptions if one.caveat]
-    predicted = own.outcome != "holds" and baseline[0].unsupported > _PREDICTED
+    predicted = assumption.outcome != "holds" and baseline[0].unsupported > _PREDICTED
     if predicted:
         share = f"{baseline[0].unsupported:.0%} of the exposure of {production}"
         caveats.append(f"{share} goes to documents that were never or hardly shown: it may be better than estimated.")

@@ -80,12 +80,12 @@ class Estimates(Result):
         0. For documents that were hardly shown it assumes that they are like those that were shown.
         """
         examined = self.impressions * self.rho
-        known = examined >= _STRENGTH
-        if not known.any():
+        examined_enough = examined >= _STRENGTH
+        if not examined_enough.any():
             return np.zeros(self.regression.size)
-        beyond = (self.ctr - self.beta - self.alpha * self.regression)[known] / self.rho[known]
+        beyond = (self.ctr - self.beta - self.alpha * self.regression)[examined_enough] / self.rho[examined_enough]
         order = np.argsort(beyond)
-        mass = np.cumsum(examined[known][order])
+        mass = np.cumsum(examined[examined_enough][order])
         decile = beyond[order][np.searchsorted(mass, _LOW * mass[-1])]
         return np.maximum(self.regression + min(float(decile), 0.0), 0.0)
 

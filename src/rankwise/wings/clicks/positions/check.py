@@ -164,13 +164,13 @@ def check_bias(bias: "Bias", log: Log, other: Log | None = None, *, level: float
     """
     check.number("level", level, least=0.0, most=1.0, open_ends=True)
     log = log if other is None else _joined(log, other)
-    found = confounding(bias, log, level)
-    if found.period is not None:
-        daily, items = items_by_period(log, found.period)
+    confounded = confounding(bias, log, level)
+    if confounded.period is not None:
+        daily, items = items_by_period(log, confounded.period)
         outcome = _held_out(bias, daily, items, level)
         if outcome.possible:
-            return replace(outcome, alarms=found.alarms, blind=found.blind, period=found.period)
-    return replace(_held_out(bias, log, log.pairs, level), alarms=found.alarms, blind=found.blind)
+            return replace(outcome, alarms=confounded.alarms, blind=confounded.blind, period=confounded.period)
+    return replace(_held_out(bias, log, log.pairs, level), alarms=confounded.alarms, blind=confounded.blind)
 
 
 def _held_out(bias: "Bias", log: Log, items: Numbers, level: float) -> BiasCheck:

@@ -131,10 +131,10 @@ class _Curve:
         worst = int(np.argmax(np.abs(self.logs - self.expected) * self.off))
         swaps = PositionSwaps.of(log, log.pairs)
         all_logs = self.logs[worst], self.expected[worst], swaps.fit(swaps.sums.sum((0, 1)))[worst]
-        found, expected, whole = map(tables.number, np.exp(all_logs))
+        estimate, expected, overall = map(tables.number, np.exp(all_logs))
         if abs(all_logs[2] - all_logs[0]) <= abs(all_logs[2] - all_logs[1]):
-            cause = f"in the whole log it is {whole}, so that this is not the bias of this log"
-        return f"alpha at position {worst + 1} is {found} {how} and {expected} in this bias: {cause}"
+            cause = f"in the whole log it is {overall}, so that this is not the bias of this log"
+        return f"alpha at position {worst + 1} is {estimate} {how} and {expected} in this bias: {cause}"
 
 
 def _robots(bias: "Bias", log: Log, level: float) -> Iterator[str]:
@@ -143,9 +143,9 @@ def _robots(bias: "Bias", log: Log, level: float) -> Iterator[str]:
         rest = log.only(users=~log.robots)
         curve = _Curve.of(bias, rest, rest.pairs, level)
         cause = "leave them out with log.only(users=~log.robots)"
-        found = "" if curve is None else curve.gap("without users who click like robots", log, cause)
-        if found:
-            yield found
+        alarm = "" if curve is None else curve.gap("without users who click like robots", log, cause)
+        if alarm:
+            yield alarm
 
 
 def _change(log: Log, period: int) -> tuple[float, float]:
@@ -166,16 +166,16 @@ def _change(log: Log, period: int) -> tuple[float, float]:
     levels = sums_by(time, clicks) / np.maximum(sums_by(time, shown * rate), 1e-300)
     exposure = shown * levels[time]
     times, total, clicked = np.bincount(unit), sums_by(unit, exposure), sums_by(unit, clicks)
-    known = (times > 1) & (total > 1.0) & (clicked > 0.0)
+    repeated = (times > 1) & (total > 1.0) & (clicked > 0.0)
     squares = sums_by(unit, clicks**2 / np.maximum(exposure, 1e-300)) - clicked**2 / np.maximum(total, 1e-300)
     spread = total - sums_by(unit, exposure**2) / np.maximum(total, 1e-300)
     pairs = np.maximum(total * (total - 1.0), 1e-300)
-    excess = np.where(known, squares - (times - 1) * clicked * np.maximum(total - clicked, 0.0) / pairs, 0.0)
-    scale = float(np.where(known, spread * clicked * np.maximum(clicked - 1.0, 0.0) / pairs, 0.0).sum())
+    excess = np.where(repeated, squares - (times - 1) * clicked * np.maximum(total - clicked, 0.0) / pairs, 0.0)
+    scale = float(np.where(repeated, spread * clicked * np.maximum(clicked - 1.0, 0.0) / pairs, 0.0).sum())
     queries = log.query_of_pair[units // (len(log.segment_names) * log.n_positions)]
     by_query = sums_by(queries, excess, log.n_queries)
     surely = _SURELY * float(np.sqrt((by_query**2).sum()))
     if scale <= 0.0 or not by_query.any():
         return 0.0, np.inf
-    found = float(by_query.sum())
-    return float(np.sqrt(found / scale)) if found > surely else 0.0, float(np.sqrt(surely / scale))
+    variance = float(by_query.sum())
+    return float(np.sqrt(variance / scale)) if variance > surely else 0.0, float(np.sqrt(surely / scale))

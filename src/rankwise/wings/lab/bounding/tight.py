@@ -17,8 +17,8 @@ from rankwise.objectives.wrappers import PreparedKernel, Values, normalise
 
 def tight(gains: PreparedKernel) -> "PreparedTight":
     """Return cross entropy with the tightest γ, from that with gains to which 1 − γ is added."""
-    given = replace(gains.with_arguments(target=XENDCG(gamma="one").target), streams=None)  # one that is not drawn
-    return PreparedTight(lists=gains.lists, inner=given)
+    inner = replace(gains.with_arguments(target=XENDCG(gamma="one").target), streams=None)  # one that is not drawn
+    return PreparedTight(lists=gains.lists, inner=inner)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -140,7 +140,7 @@ def baseline(data: RankingDataset, features: Sequence[str]) -> Array:
 
 
 def explained(search: rw.text.Search, docs: rw.text.Pages, query: str) -> str:
-    """Say why the first page that its authors listed is above one that they did not, of these BM25's first."""
+    """Explain why the first page that its authors listed is above one that they did not, of these BM25's first."""
     found, listed = search(docs.queries[query]), docs.qrels[query]
     ids, ranks = found.documents.tolist(), np.where(found.run_ranks["bm25"] > 0, found.run_ranks["bm25"], np.inf)
     first = next(place for place, name in enumerate(ids) if name in listed)

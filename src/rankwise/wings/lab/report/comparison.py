@@ -10,6 +10,7 @@ from rankwise.base import tables
 from rankwise.statistics import (
     Finding,
     Gain,
+    Gate,
     Pair,
     SegmentComparison,
     Titles,
@@ -47,6 +48,7 @@ def write_comparison(
     *,
     titles: Titles | None = None,
     about: Mapping[str, str] | None = None,
+    gate: Gate | None = None,
     force: bool = False,
 ) -> Path:
     """Write a comparison as one HTML page that needs no network; gives its path.
@@ -54,7 +56,7 @@ def write_comparison(
     It says in words what was found, and has means with marks of significance, a figure of them, the tests of every
     pair, the differences query by query, and an explorer of the rankings of every query, where the evaluations know
     their documents, as those of :func:`evaluate` do. ``titles`` name the metrics, as in tables; ``about`` has further
-    lines for how it was made.
+    lines for how it was made, and ``gate`` what :meth:`Comparison.gate` says, which is shown first.
     """
     shown = titles_of(comparison.metrics, titles)
     packed = packed_rankings(comparison, shown)
@@ -66,6 +68,9 @@ def write_comparison(
     ]
     if comparison.segments is not None:
         sections.insert(3, ("segments", "By segment", "\n".join(_segments(comparison, comparison.segments, shown))))
+    if gate is not None:
+        asked = f"Is {gate.system} not worse than {gate.against} by {gate.margin:g}?"
+        sections.insert(0, ("gate", "Gate", html.table("checks", asked, "", gate.table(titles=titles).html())))
     if packed is not None:
         runs = any(
             one.ranked is not None and one.ranked.judged is not None for one in comparison.paired.evaluations.values()

@@ -150,13 +150,13 @@ def _similarities(wide: pl.DataFrame, methods: int, starts: NDArray[np.int64]) -
     scores = [wide[f"score {place}"].fill_null(-math.inf).fill_nan(-math.inf).to_numpy() for place in range(methods)]
     pairs = list(itertools.combinations(scores, 2))
     room = MOST_SIMILARITIES // max(len(pairs) * (starts.size - 1), 1)
-    found = {}
+    similarities = {}
     for name in SIMILARITIES[: len(SIMILARITIES) if room >= len(SIMILARITIES) else min(room, 1)] if pairs else ():
         measure = rw_metrics.similarity_measure(name)
         rows = np.array([measure(one, other, starts) for one, other in pairs])
         if not np.isnan(rows).all():
-            found[name] = rows.round(3).astype(np.float32)
-    return found
+            similarities[name] = rows.round(3).astype(np.float32)
+    return similarities
 
 
 def _side_by_side(rows: pl.DataFrame, methods: list[str]) -> pl.DataFrame:

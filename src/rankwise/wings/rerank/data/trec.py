@@ -67,8 +67,8 @@ def read_trec(
     (('a hat', 'a shoe'), array([2., 0.]))
     """
     check.choice("way to treat missing texts (errors)", errors, ["raise", "skip"])
-    candidates = Candidates(depth=depth, skip=skip, negatives=negatives, add_judged=add_judged, seed=seed)
-    if run is None and (qrels is None or candidates != Candidates(seed=seed)):
+    candidates = CandidateChoice(depth=depth, skip=skip, negatives=negatives, add_judged=add_judged, seed=seed)
+    if run is None and (qrels is None or candidates != CandidateChoice(seed=seed)):
         raise check.error("a run is needed for this", got="run=None", hint="`set run=` to what a first stage retrieved")
     retrieved = None if run is None else run_frame(run)
     judged = None if qrels is None else qrels_frame(qrels)
@@ -198,7 +198,7 @@ def _teacher_scores(rows: pl.DataFrame, teacher: pl.DataFrame) -> pl.Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidates:
+class CandidateChoice:
     """Documents on the lists, by the arguments of :func:`read_trec`."""
 
     depth: int | None = None
@@ -220,7 +220,7 @@ class Candidates:
     def origin(self, *, with_run: bool) -> str:
         """Return a description of the documents on the lists.
 
-        >>> Candidates(negatives=8, depth=100, skip=5).origin(with_run=True)
+        >>> CandidateChoice(negatives=8, depth=100, skip=5).origin(with_run=True)
         'judged documents and 8 drawn from ranks 6 to 100 of the run'
         """
         if not with_run:

@@ -17,6 +17,17 @@ _INDEX = (
 )
 
 
+_SORTED = "CREATE OR REPLACE TABLE {0}.terms AS SELECT * FROM {0}.terms ORDER BY termid, docid"
+_FIND = """WITH words AS (SELECT termid, df FROM {0}.dict WHERE term IN (SELECT unnest(?))),
+found AS (
+SELECT docid, termid, count(*) AS tf FROM {0}.terms WHERE termid IN (SELECT termid FROM words)
+AND fieldid IN (SELECT fieldid FROM {0}.fields WHERE field IN (SELECT unnest(?))) GROUP BY docid, termid)
+SELECT name, sum(log((num_docs - df + 0.5) / (df + 0.5) + 1) * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len / avgdl)))
+FROM found JOIN words USING (termid) JOIN {0}.docs USING (docid), {0}.stats {1}
+GROUP BY name ORDER BY 2 DESC, 1 LIMIT ?"""
+"""What ``match_bm25`` computes, without the table of documents and, where terms are sorted, with few of them read."""
+
+
 class DuckDB(SqlFile):
     """A table with an index of ``fts`` in a file, which is only read.
 
@@ -37,8 +48,13 @@ class DuckDB(SqlFile):
     }
 
     def __init__(self, path: str | Path, *, table: str = "documents", **opening: Unpack[Opening]) -> None:
-        self._db = self.ask(path, _opened, path, True)
+        self._db, self._schema = self.ask(path, _opened, path, True), quoted(f"fts_main_{table}")
         super().__init__(path, table=table, **opening)
+        known = self.ask(path, self._rows, f"SELECT field FROM {self._schema}.fields")  # noqa: S608
+        for field in self.fields:  # in one that is not there nothing would be found
+            check.choice("field", field, [row[0] for row in known])
+        if self.made:
+            check.choice("id", self.id, ["id"])
 
     @classmethod
     def ask(cls, where: object, call: Callable[..., Result], *arguments: Any) -> Result:
@@ -59,6 +75,7 @@ class DuckDB(SqlFile):
             for rows in batches(documents, progress, cls.name):
                 db.execute(insert, [list(column) for column in zip(*rows, strict=True)])
             db.execute(_INDEX.format(", ".join(map(_text, documents.fields))))
+            db.execute(_SORTED.format("fts_main_documents"))
             cls._describe(db, documents)
 
     def _rows(self, query: str, *values: object) -> list[Any]:
@@ -66,12 +83,15 @@ class DuckDB(SqlFile):
             return list(cursor.execute(query, values).fetchall())
 
     def _hits(self, query: list[str], fields: tuple[str, ...], k: int, among: Ids) -> Hits:
+        chosen, order = "IN (SELECT unnest(?))", [*([among] if among else []), k]
+        if self.made:  # whose terms are words of the analyzer
+            statement = _FIND.format(self._schema, f"WHERE name {chosen}" if among else "")
+            return self._rows(statement, query, [*fields], *order)
         id_, table = self._names()
-        score = f"{quoted(f'fts_main_{self.table}')}.match_bm25({id_}, ?, fields := ?) AS score"
-        chosen = f"AND CAST({id_} AS VARCHAR) IN (SELECT unnest(?))" if among else ""
-        order = f"ORDER BY score DESC, {id_} LIMIT ?"
-        find = f"SELECT {id_}, {score} FROM {table} WHERE score IS NOT NULL {chosen} {order}"  # noqa: S608
-        return self._rows(find, " ".join(query), ",".join(fields), *([among] if among else []), k)
+        score = f"{self._schema}.match_bm25({id_}, ?, fields := ?) AS score"
+        where = f"score IS NOT NULL{f' AND CAST({id_} AS VARCHAR) {chosen}' if among else ''}"
+        find = f"SELECT {id_}, {score} FROM {table} WHERE {where} ORDER BY score DESC, {id_} LIMIT ?"  # noqa: S608
+        return self._rows(find, " ".join(query), ",".join(fields), *order)
 
 
 def _text(text: object) -> str:

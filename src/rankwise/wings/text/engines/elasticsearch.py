@@ -2,7 +2,7 @@
 
 import contextlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -31,13 +31,13 @@ class Elasticsearch(HttpEngine):
         *,
         force: bool = False,
         progress: bool | None = None,
-        **asking: Any,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
     ) -> Self:
         """Fill a new index, which then gets its name as an alias; one that breaks off is removed."""
-        server = Server(cls, address, asking.get("headers"), asking.get("timeout", 60.0))
+        server = Server(cls, address, headers, timeout)
         fields, new = documents.fields, f"{collection}-{secrets.token_hex(8)}"
-        there = server.ask("GET", f"/{quote(collection, safe='')}/_mapping", least=500)
-        old = [] if there.get("status") == 404 else [*there]
+        old = [*(server.ask("GET", f"/{quote(collection, safe='')}/_mapping", absent=True) or ())]
         if old and not force:
             raise check.error("the index is there already and is kept", got=collection, hint="set force=True")
         properties = {field: {"type": "text", "analyzer": "whitespace"} for field in fields}
@@ -54,7 +54,7 @@ class Elasticsearch(HttpEngine):
             with contextlib.suppress(check.InputError):
                 server.ask("DELETE", f"/{new}")
             raise
-        return cls(address, collection, **asking)
+        return cls(address, collection, headers=headers, timeout=timeout)
 
     def _described(self) -> Json:
         indexes: Json = self._server.ask("GET", f"{self._path}/_mapping")

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, TypeVar
 
 from rankwise import check
 from rankwise.base import progress as bars
@@ -45,12 +45,20 @@ class Engine:
     """Where its errors are defined; OSError and ValueError are always its own."""
     hints: ClassVar[Mapping[str, str]] = {}
     """What an error of the engine says, in lower case -> what to do; otherwise :attr:`again` is."""
-    again: ClassVar[str] = "index the documents again, or name its fields: fields=(…)"
+    again: ClassVar[str] = "index the documents again, or name its id and fields: id=…, fields=(…)"
 
-    def __init__(self, where: object, described: Json, /, **opening: Unpack[Opening]) -> None:
+    def __init__(
+        self,
+        where: object,
+        described: Json,
+        /,
+        *,
+        fields: Sequence[str] | None = None,
+        id: str = "id",  # noqa: A002 (as in Documents)
+        analyzer: Analyzer | None = None,
+    ) -> None:
         """Take what :func:`about` wrote, and what the user says."""
-        self.where, self.id, analyzer = str(where), opening.get("id", "id"), opening.get("analyzer")
-        self.fields = tuple(opening.get("fields") or described.get("fields", ()))
+        self.where, self.id, self.fields = str(where), id, tuple(fields or described.get("fields", ()))
         if not self.fields or described.get("format", _FORMAT) != _FORMAT:
             got = f"format {described['format']}" if self.fields else "an index that does not name its fields"
             what = f"{self.name} needs an index of this version"
@@ -111,6 +119,12 @@ class Engine:
     def _hits(self, query: Any, fields: tuple[str, ...], k: int, among: Ids) -> Hits:
         """Return the first ``k`` documents of a query in these fields, ``among`` these ids or all, with scores."""
         raise NotImplementedError
+
+    def _stored(self, name: str | None) -> str:
+        """Return the id of a document as it was stored."""
+        if name is None:
+            raise ValueError(f"documents without the stored field {self.id}")
+        return name
 
     @classmethod
     def ask(cls, where: object, call: Callable[..., Result], *arguments: Any) -> Result:

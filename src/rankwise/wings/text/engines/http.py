@@ -5,7 +5,7 @@ import http.client
 import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from rankwise import check
 from rankwise.base.arrays import Json
@@ -67,11 +67,16 @@ class Server:
     """A server by its address, and what is sent with each request; its errors show nothing secret."""
 
     def __init__(self, engine: type[Engine], address: str, headers: Mapping[str, str] | None, timeout: float) -> None:
-        self.parts, self.engine, self.headers = urlsplit(address), engine, {**(headers or {})}
+        parts, self.engine, self.headers = _parts(address), engine, {**(headers or {})}
         self.timeout = check.number("timeout", timeout, least=0.001)
-        if self.parts.scheme not in ("http", "https") or not self.parts.hostname:
-            raise check.error(f"{engine.name} needs an address", got=check.address(address), hint="https://host:9200")
-        self.where = check.address(address).rstrip("/")
+        if parts is None:
+            hint = "write https://host:9200; in a password / is %2F, # is %23 and @ is %40"
+            raise check.error(f"{engine.name} needs an address", got=check.address(str(address)), hint=hint)
+        for name, value in self.headers.items():  # http.client quotes what it refuses
+            if not (isinstance(value, str) and value.isascii() and value.isprintable()):
+                hint = "strip() what was read from a file"
+                raise check.error("a header must be one line of ASCII", where=f"headers[{name!r}]", hint=hint)
+        self.parts, self.where = parts, check.address(address).rstrip("/")
         user, password = (unquote(part or "") for part in (self.parts.username, self.parts.password))
         if user:
             self.headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
@@ -80,13 +85,14 @@ class Server:
             self.parts.password,
             *(word for text in self.headers.values() for word in (text, text.rpartition(" ")[2])),
         ]
-        self.secret = sorted({word for word in secret if word}, key=len, reverse=True)
+        shown = {form for word in secret if word for form in (word, json.dumps(word)[1:-1])}
+        self.secret = sorted(shown, key=len, reverse=True)
 
-    def ask(self, method: str, path: str, body: object = None, *, least: int = 400) -> Any:
-        """Return the answer to a request; one with a status from ``least`` on, or a redirect, is an error."""
-        return self.engine.ask(self.where, self._answer, method, path, body, least)
+    def ask(self, method: str, path: str, body: object = None, *, absent: bool = False) -> Any:
+        """Return the answer to a request; None of what is ``absent``, if that may be."""
+        return self.engine.ask(self.where, self._answer, method, path, body, absent)
 
-    def _answer(self, method: str, path: str, body: object, least: int) -> Any:
+    def _answer(self, method: str, path: str, body: object, absent: bool) -> Any:
         kind = http.client.HTTPSConnection if self.parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(self.parts.hostname or "", self.parts.port, timeout=self.timeout)
         lines = "".join(json.dumps(one) + "\n" for one in body) if isinstance(body, list) else json.dumps(body)
@@ -98,9 +104,21 @@ class Server:
             answer = response.read()
         finally:
             connection.close()
-        if response.status >= least or 300 <= response.status < 400:
+        if absent and response.status == 404:
+            return None
+        if response.status >= 300:
             text = f"HTTP {response.status} {response.reason}: {answer.decode(errors='replace')}"
             for word in self.secret:
                 text = text.replace(word, "…")
             raise OSError(text)
         return json.loads(answer)
+
+
+def _parts(address: str) -> SplitResult | None:
+    """Return the parts of an address, or None; what the library says of a bad one may quote a password."""
+    try:
+        parts = urlsplit(address)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    return parts if known else None

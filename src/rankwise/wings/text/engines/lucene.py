@@ -37,6 +37,10 @@ class Lucene(Engine):
         self._reader = self.ask(folder, lambda: self._org.apache.lucene.index.DirectoryReader.open(_at(folder)))
         described = storage.read(folder)[0] if (Path(folder) / storage.DESCRIPTION).exists() else {}
         super().__init__(folder, described.get("engine", {}), **opening)
+        if opening.get("fields"):  # of one that is not there nothing would be found
+            infos = self._org.apache.lucene.index.FieldInfos.getMergedFieldInfos(self._reader)
+            for field in self.fields:
+                check.choice("field", field, [str(info.name) for info in infos])
 
     @classmethod
     def ask(cls, where: object, call: Callable[..., Result], *arguments: Any) -> Result:
@@ -92,7 +96,7 @@ class Lucene(Engine):
         searcher.setSimilarity(lucene.search.similarities.BM25Similarity(1.2, 0.75))
         found = searcher.search(chosen.build(), min(k, max(int(self._reader.maxDoc()), 1))).scoreDocs
         stored = searcher.storedFields()
-        return [(stored.document(hit.doc).get(self.id), float(hit.score)) for hit in found]
+        return [(self._stored(stored.document(hit.doc).get(self.id)), float(hit.score)) for hit in found]
 
 
 def _packages(jar: str | Path) -> Any:

@@ -1,8 +1,8 @@
 """Postgres: its full-text search, the nearest vectors of pgvector, and both fused in one query."""
 
-import itertools
 import json
 import math
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, Unpack
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.wings.text.documents import Documents
+from rankwise.wings.text.documents import Documents, unit_vectors
 from rankwise.wings.text.engines.engine import Engine, Hits, Ids, Opening, about, batches, quoted
 
 Encode: TypeAlias = Callable[[list[str]], ArrayLike]
@@ -40,6 +40,7 @@ class Postgres(Engine):
     modules = ("psycopg",)
     hints: ClassVar = {
         "authentication": "check user and password",
+        "stack depth": "ask with fewer words",
         "statement timeout": "raise timeout=, or ask for fewer documents",
         'type "vector"': "install pgvector on the server: CREATE EXTENSION vector",
         "does not exist": "check table, id and fields; Postgres.index(documents, server) makes a table",
@@ -64,14 +65,14 @@ class Postgres(Engine):
             return _connected(type(self), server, timeout)
 
         self._open = connect
-        self._db, where = self._open()
+        (self._db, where), self._process = self._open(), os.getpid()
         found = self.ask(where, self._rows, "SELECT obj_description(to_regclass(%(name)s))", {"name": quoted(table)})
         described = json.loads(found[0][0]) if (found[0][0] or "").startswith("{") else {}
         super().__init__(where, described, **opening)
 
     def __del__(self) -> None:
         """Close the connection."""
-        if hasattr(self, "_db"):
+        if hasattr(self, "_db") and self._process == os.getpid():
             self._db.close()
 
     @property
@@ -120,17 +121,24 @@ class Postgres(Engine):
         return cls(server, table=table, encode=encode)
 
     def _rows(self, query: str, values: Mapping[str, object]) -> list[Any]:
-        if self._db.closed:
-            self._db, _ = self._open()
+        if self._db.closed or self._process != os.getpid():  # of a fork both would read the answers
+            (self._db, _), self._process = self._open(), os.getpid()
         try:
             return list(self._db.execute(query, values).fetchall())
-        except BaseException:  # also Ctrl-C, after which the connection may wait for something
+        except Exception:  # the connection may be that of other threads too
+            raise
+        except BaseException:  # Ctrl-C, after which it may wait for something
             self._db.close()
             raise
 
     def _prepared(self, texts: Sequence[str]) -> Sequence[Any]:
-        vectors = itertools.repeat("") if self.encode is None else map(_as_text, np.asarray(self.encode([*texts])))
-        return [(one, vector) if one else () for one, vector in zip(super()._prepared(texts), vectors, strict=False)]
+        words = super()._prepared(texts)
+        if self.encode is None:
+            return [(one, "") if one else () for one in words]
+        asked = [place for place, text in enumerate(texts) if text.strip()]  # stop words alone have a vector
+        vectors = unit_vectors("encode", self.encode([texts[place] for place in asked]), len(asked)) if asked else []
+        found = dict(zip(asked, map(_as_text, vectors), strict=True))
+        return [(one, found[place]) if place in found else () for place, one in enumerate(words)]
 
     def _hits(self, query: tuple[list[str], str], fields: tuple[str, ...], k: int, among: Ids) -> Hits:
         by = self.by if among is None else "dense" if fields == (_VECTOR,) else "lexical"

@@ -19,6 +19,7 @@ class SqlFile(Engine):
         self.where, self.table = str(path), table
         there = self.ask(path, self._rows, f"SELECT 1 FROM {self.tables} = 'rankwise'")  # noqa: S608
         found = self.ask(path, self._rows, "SELECT about FROM rankwise WHERE name = ?", table) if there else []
+        self.made = bool(found)
         super().__init__(path, json.loads(found[0][0]) if found else {}, **opening)
 
     @classmethod

@@ -60,6 +60,7 @@ class SQLite(SqlFile):
 
     def _hits(self, query: list[str], fields: tuple[str, ...], k: int, among: Ids) -> Hits:
         id_, table = self._names()
+        id_ = f"{table}.{id_}"  # without the table, a name that no column has would be a text
         chosen = f"AND CAST({id_} AS TEXT) IN (SELECT value FROM json_each(?))" if among else ""  # noqa: S608
         match = f"{{{' '.join(map(quoted, fields))}}} : ({' OR '.join(map(quoted, query))})"
         find = f"SELECT {id_}, -rank FROM {table} WHERE {table} MATCH ? {chosen} ORDER BY rank LIMIT ?"  # noqa: S608

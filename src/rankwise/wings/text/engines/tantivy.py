@@ -69,4 +69,4 @@ class Tantivy(Engine):
             chosen = make.const_score_query(make.term_set_query(index.schema, self.id, among), 0.0)
             asked = make.boolean_query([(must, asked), (must, chosen)])
         found = searcher.search(asked, min(k, max(searcher.num_docs, 1)), count=False).hits
-        return [(searcher.doc(address)[self.id][0], score) for score, address in found]
+        return [(self._stored(searcher.doc(address).get_first(self.id)), score) for score, address in found]

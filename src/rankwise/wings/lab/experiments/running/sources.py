@@ -106,8 +106,8 @@ class Source:
         """The official parts, of one fold where there are folds; made ones, by the seed, where there are none."""
         self._only_documents()
         if self.entry() is None:
-            whole = self.whole()
-            train, valid, test = list(made_folds(whole, seed=seed))[fold - 1] if fold else split(whole, seed=seed)
+            data = self.whole()
+            train, valid, test = list(made_folds(data, seed=seed))[fold - 1] if fold else split(data, seed=seed)
             return train, valid, test
         train, held_out, test = self._load(max(fold, 1))
         if held_out is None:
