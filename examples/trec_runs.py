@@ -9,6 +9,8 @@ The same without Python: rankwise compare --qrels QRELS RUN RUN --metrics AP,nDC
 import sys
 from pathlib import Path
 
+import numpy as np
+
 import rankwise as rw
 
 if len(sys.argv) > 1:
@@ -20,7 +22,8 @@ else:
     qrels, runs = "qrels.txt", [f"{name}.txt" for name in systems]
     rw.trec.write_qrels(data, qrels, force=True)
     for name, features in systems.items():
-        scores = data.features[:, [data.feature_names.index(one) for one in features]].sum(1)
+        columns = [(data.feature_names or ()).index(one) for one in features]
+        scores = np.asarray(data.features)[:, columns].sum(1)
         rw.trec.write_run(scores, data, f"{name}.txt", tag=name, force=True)
 
 metrics = [rw.metric(name, conventions="trec_eval") for name in ("AP", "nDCG@20", "P@10")]
