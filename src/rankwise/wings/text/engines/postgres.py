@@ -136,8 +136,10 @@ class Postgres(Engine):
         if self.encode is None:
             return [(one, "") if one else () for one in words]
         asked = [place for place, text in enumerate(texts) if text.strip()]  # stop words alone have a vector
-        vectors = unit_vectors("encode", self.encode([texts[place] for place in asked]), len(asked)) if asked else []
-        found = dict(zip(asked, map(_as_text, vectors), strict=True))
+        found: dict[int, str] = {}
+        if asked:
+            vectors = unit_vectors("encode", self.encode([texts[place] for place in asked]), len(asked))
+            found = dict(zip(asked, map(_as_text, vectors), strict=True))
         return [(one, found[place]) if place in found else () for place, one in enumerate(words)]
 
     def _hits(self, query: tuple[list[str], str], fields: tuple[str, ...], k: int, among: Ids) -> Hits:
