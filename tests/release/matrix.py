@@ -79,7 +79,8 @@ def run(*command: object, cwd: Path, env: Mapping[str, str] | None = None, user:
         group=user, extra_groups=None if user is None else [], check=False,
     )  # fmt: skip
     if done.returncode:
-        raise RuntimeError(" / ".join((done.stdout + done.stderr).strip().splitlines()[-3:]) or f"{done.returncode}")
+        said = [line for line in (done.stdout + done.stderr).strip().splitlines() if not line.startswith("WARNING")]
+        raise RuntimeError(" / ".join(said[-3:]) or f"{done.returncode}")
     return done.stdout
 
 
