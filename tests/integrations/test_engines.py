@@ -438,8 +438,8 @@ def test_what_one_query_does_wrong_leaves_other_threads_their_connection(guarded
     import psycopg
 
     with psycopg.connect(guarded, autocommit=True) as db:
-        db.execute("CREATE TABLE IF NOT EXISTS pages(id text, words tsvector)")
-    engine = engines.Postgres(guarded, table="pages", fields=["words"])
+        db.execute("CREATE TABLE shared(id text, words tsvector)")
+    engine = engines.Postgres(guarded, table="shared", fields=["words"])
     before = engine._db
     refuses(lambda: engine.ask("here", engine._rows, "SELECT wrong", {}), what="Postgres failed")
     assert engine.search(["x"]).columns == ["query", "document", "score"]
