@@ -54,7 +54,7 @@ def concatenate(
 
 def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
     first = parts[0]
-    for name in ("feature_names", "categorical"):
+    for name in ("feature_names", "categorical", "origin"):
         if any(getattr(part, name) != getattr(first, name) for part in parts):
             raise check.error(f"data sets to be joined must agree in their {name}")
     changes: Keywords = {"categories": _joined_categories(parts)}
