@@ -373,7 +373,9 @@ def read_otherwise(tmp_path_factory) -> Any:
     rw.write_data(data, folder / "texts.parquet")
     kept = rw.open_data(folder / "texts.parquet", folder=folder / "copy")
     assert kept.origin == data.origin == rw.read_data(folder / "texts.parquet").origin
-    parts = rw.split(kept, (0.5, 0.5), seed=1)
+    parts: Any = rw.split(kept, (0.5, 0.5), seed=1)
+    assert rw.concatenate([parts[0], parts[1].with_(origin=None)]).origin is None
+    refuses(lambda: rw.concatenate([parts[0], parts[1].with_(origin="another")]), got="2 origins")
     model = rw.bagged(rw.LightGBMRanker("xendcg", **SETTINGS), folds=2).fit(rw.concatenate(parts))
     return rw.load(model.save(folder / "model"))
 
