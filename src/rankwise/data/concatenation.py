@@ -57,7 +57,11 @@ def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
     for name in ("feature_names", "categorical"):
         if any(getattr(part, name) != getattr(first, name) for part in parts):
             raise check.error(f"data sets to be joined must agree in their {name}")
-    changes: Keywords = {"categories": _joined_categories(parts)}
+    origins = {part.origin for part in parts}
+    if len(origins - {None}) > 1:
+        what, hint = "data sets to be joined must be of features that were made alike", "see data.origin"
+        raise check.error(what, got=f"{len(origins - {None})} origins", hint=hint)
+    changes: Keywords = {"categories": _joined_categories(parts), "origin": None if None in origins else first.origin}
     parts = [recode(part, changes["categories"]) for part in parts]
     changes["features"] = stacked([part.features for part in parts])
     arrays = [columns.arrays(part) for part in parts]

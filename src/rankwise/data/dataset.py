@@ -48,6 +48,9 @@ class RankingDataset:
     """Columns of ``features`` that hold category codes."""
     categories: Mapping[int, Values] = field(default_factory=dict)
     """Categorical column -> its values, where they are known: code k is the k-th. Rankers then match by value."""
+    origin: str | None = None
+    """How the features were made, in words of what made them, such as :func:`rankwise.text.dataset`; models and Parquet
+    keep it."""
     # fields:begin, from the table of columns by python -m tests.generate
     query_ids: Ids | None = None
     """(n_queries,) ids of queries, integers or strings, all different. Randomness is keyed by them."""
@@ -98,10 +101,21 @@ class RankingDataset:
             hint = "give documents that nobody judged label 0 and `judged=0`, as a table without labels has"
             raise check.error("labels must be one number per document", got="None", hint=hint)
         feature_names, categorical = values.pop("feature_names", None), values.pop("categorical", ())
-        categories = values.pop("categories", None)
+        categories, origin = values.pop("categories", None), values.pop("origin", None)
+        if not isinstance(origin, str | None):
+            raise check.error("the origin of features must be a text", got=type(origin).__name__)
+        self._set("origin", origin)
         for name in values:
             if name not in columns.names():
-                arguments = ("features", "offsets", "feature_names", "categorical", "categories", *columns.names())
+                arguments = (
+                    "features",
+                    "offsets",
+                    "feature_names",
+                    "categorical",
+                    "categories",
+                    "origin",
+                    *columns.names(),
+                )
                 raise check.unexpected(type(self).__name__, name, check.suggestion(name, arguments).rstrip("?"))
         matrix = check.features(features)
         self._set("features", matrix)

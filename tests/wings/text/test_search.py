@@ -361,6 +361,64 @@ def test_what_does_not_fit_the_training_is_refused(search, pages, names, data):
         make(pages, rw.LightGBMRanker())
 
 
+READ: Any = {"analyzer": rw.text.Analyzer(html=True, stop=("sum", "axis")), "bm25": rw.text.Bm25(k1=0.9)}
+"""How the texts of a training are read, other than by default."""
+
+
+@pytest.fixture(scope="module")
+def read_otherwise(tmp_path_factory) -> Any:
+    """A bag trained on texts that are read as :data:`READ` says, where data and model have been in files."""
+    folder, pages = tmp_path_factory.mktemp("otherwise"), rw.text.Documents(rows(60), **READ)
+    data = rw.text.dataset(pages, QUERIES, {"bm25": pages.search(QUERIES, DEPTH)}, QRELS, depth=DEPTH)
+    rw.write_data(data, folder / "texts.parquet")
+    kept = rw.open_data(folder / "texts.parquet", folder=folder / "copy")
+    assert kept.origin == data.origin == rw.read_data(folder / "texts.parquet").origin
+    parts: Any = rw.split(kept, (0.5, 0.5), seed=1)
+    assert rw.concatenate([parts[0], parts[1].with_(origin=None)]).origin is None
+    refuses(lambda: rw.concatenate([parts[0], parts[1].with_(origin="another")]), got="2 origins")
+    model = rw.bagged(rw.LightGBMRanker("xendcg", **SETTINGS), folds=2).fit(rw.concatenate(parts))
+    return rw.load(model.save(folder / "model"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "got", "hint"),
+    [
+        ({"analyzer": None}, "stop=[]…; html=False, in training True", "…Analyzer(stop=['sum', 'axis'], html=True)"),
+        ({"bm25": None}, "k1=1.2, in training 0.9", "index them with bm25=rw.text.Bm25(k1=0.9)"),
+        (
+            {"fields": ("title", "text", "id2")},
+            "fields=['title', 'text', 'id2'], in training ['title', 'text']",
+            "index them with fields=('title', 'text')",
+        ),
+    ],
+)
+def test_documents_that_are_read_otherwise_than_in_training_are_refused(read_otherwise, changed, got, hint):
+    pages = rw.text.Documents(rows(60), **READ | changed)
+    what = "the documents are read otherwise than those of the training"
+    refuses(lambda: rw.text.Search(pages, read_otherwise, depth=DEPTH), what=what, got=got, hint=hint)
+    refuses(lambda: rw.text.LearnedFusion(read_otherwise, pages), what=what)
+
+
+def test_documents_that_are_read_alike_are_not(read_otherwise, monkeypatch):
+    alike = rw.text.Analyzer(html=True, stop=("axis", "sum"))
+    pages = rw.text.Documents(rows(60), **READ | {"fields": ("text", "title"), "analyzer": alike})
+    assert rw.text.Search(pages, read_otherwise, depth=DEPTH)("sort array").documents.size
+    with monkeypatch.context() as newer:
+        newer.setattr(features, "_FORMULAS", 2)
+        hint = "train the model anew with this version"
+        refuses(lambda: rw.text.Search(pages, read_otherwise, depth=DEPTH), got="rw.text=2, in training 1", hint=hint)
+    for unsaid in (None, "our own pipeline", "[1]"):  # older models; features of others
+        monkeypatch.setitem(read_otherwise.trained_on_, "origin", unsaid)
+        rw.text.Search(rw.text.Documents(rows(60)), read_otherwise, depth=DEPTH)
+
+
+def test_the_command_names_the_options_of_the_training():
+    ways = {"stem": "english", "html": True, "split": False, "ngrams": 1, "stop": ["a", "b"], "fields": ["x", "y"]}
+    said = " ".join(features._option(name, value) for name, value in ways.items())
+    assert said == "--stem english --html --no-split --ngrams 1 --stop a,b --field x --field y"
+    assert [features._option(name, None) for name in ("stem", "ngrams")] == ["no --stem", "no --ngrams"]
+
+
 def test_what_is_no_retriever_is_refused(search, pages):
     make, model = rw.text.Search, search.model
     nothing: Any = ("bm25", (), {})

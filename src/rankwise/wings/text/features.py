@@ -18,25 +18,29 @@ Words of a query that no document has count nowhere, but break a phrase. N of BM
 field, as in Lucene.
 """  # noqa: E501
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.base import threads
-from rankwise.base.arrays import Array, Offsets
+from rankwise.base.arrays import Array, Json, Offsets
 from rankwise.evaluation import ranked
 from rankwise.wings.text import kernels
-from rankwise.wings.text.documents import Documents, Words
+from rankwise.wings.text.analyzer import Analyzer
+from rankwise.wings.text.documents import Bm25, Documents, Words
 
 if TYPE_CHECKING:
     import polars as pl
 
 OF_QUERY = ("query_words", "query_idf", "query_idf_max")
 OF_RUN = ("score", "reciprocal", "scaled")
+_FORMULAS = 1
+"""Counts versions of the formulas, of which each gives other numbers for the same texts."""
 _MU = 2000.0
 RANK = "rank"
 _WORDS = {
@@ -57,6 +61,50 @@ class Candidates:
     """(n_pairs,) places of the documents."""
     runs: Mapping[str, Array]
     """Run -> (n_pairs, 4), :data:`OF_RUN` and the rank, 0 for documents that it lacks; no score where it lacks all."""
+
+
+def origin(documents: Documents) -> str:
+    """Return how texts become these features, as JSON: what training and service must have in common."""
+    settings = {**asdict(documents.analyzer), **asdict(documents.bm25)}
+    return json.dumps({"rw.text": _FORMULAS, "fields": documents.fields, **settings}, ensure_ascii=False)
+
+
+def check_origin(documents: Documents, ranker: Any) -> None:
+    """Raise if a ranker was trained on features of texts that were read otherwise; an older one does not say it."""
+    try:
+        trained = json.loads(ranker.trained_on_.get("origin") or "{}")
+        kept = trained if "rw.text" in trained else {}
+    except (AttributeError, TypeError, ValueError):  # a ranker of the user's; an origin in other words
+        return
+    here = json.loads(origin(documents))
+    differ = [name for name in here if name in kept and _unordered(here[name]) != _unordered(kept[name])]
+    if differ:
+        got = "; ".join(f"{name}={here[name]!r}, in training {kept[name]!r}" for name in differ)
+        hint = f"`index them with {_in_python(differ, kept)}|use {' '.join(_option(one, kept[one]) for one in differ)}`"
+        hint = "train the model anew with this version" if "rw.text" in differ else hint
+        raise check.error("the documents are read otherwise than those of the training", got=got, hint=hint)
+
+
+def _unordered(value: object) -> object:
+    return sorted(value) if isinstance(value, list) else value
+
+
+def _in_python(names: Sequence[str], kept: Json) -> str:
+    ways = [f"fields={tuple(kept['fields'])}"] if "fields" in names else []
+    for kind in (Analyzer, Bm25):
+        chosen = ", ".join(f"{one.name}={kept[one.name]!r}" for one in fields(kind) if one.name in names)
+        ways += [f"{kind.__name__.lower()}=rw.text.{kind.__name__}({chosen})"] * bool(chosen)
+    return ", ".join(ways)
+
+
+def _option(name: str, value: Any) -> str:
+    if name == "fields":
+        return " ".join(f"--field {one}" for one in value)
+    if name in ("k1", "b"):
+        return f"rw.text.Search in Python, with {name}={value}"
+    if value is None or value == [] or isinstance(value, bool):
+        return f"--{name}" if value is True else f"--no-{name}" if name == "split" else f"no --{name}"
+    return f"--{name} {','.join(value) if isinstance(value, list) else value}"
 
 
 def all_names(documents: Documents, runs: Sequence[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from rankwise import LightGBMRanker, LinearRanker, RankingDataset, bagged, check
 from rankwise.evaluation import Run, qrels_frame, ranked
 from rankwise.wings.text.dataset import dataset
 from rankwise.wings.text.documents import Documents
+from rankwise.wings.text.features import check_origin
 from rankwise.wings.text.fusion import Found
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ class LearnedFusion:
 
     ranker: Any
     documents: Documents | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the documents are read as those of the training."""
+        if self.documents is not None:
+            check_origin(self.documents, self.ranker)
 
     def fuse(self, runs: Mapping[str, Run], queries: Any = None) -> "pl.DataFrame":
         """Fuse runs of new queries, which have the same names; ``queries`` are their texts, beside documents."""

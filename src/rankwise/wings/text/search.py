@@ -194,6 +194,7 @@ def _needed(pages: Documents, model: Any, runs: Mapping[str, Any], depth: int) -
             hint = f"`pass the run of the training data: runs={{…, {run[1]!r}: …}}|save it in Python: rw.text.Search`"
         got = f"{unknown[0]}{f' and {len(unknown) - 1} more' * (len(unknown) > 1)}"
         raise check.error("the model has features that the search cannot compute", got=got, hint=hint)
+    features.check_origin(pages, model)
     trained_on = model.trained_on_
     lists, most = trained_on.get("documents", 0) / max(trained_on.get("queries", 1), 1), depth * len(runs)
     if lists > most:

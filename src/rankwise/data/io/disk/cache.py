@@ -201,9 +201,10 @@ def _open(place: Path, stamp: Json) -> RankingDataset | None:
             content_of_texts, offsets = arrays[name].tobytes(), arrays.pop(f"{name}{_OFFSETS}").tolist()
             texts = [content_of_texts[first:last].decode() for first, last in itertools.pairwise(offsets)]
             arrays[name] = np.array(texts, np.object_)
-        names, categorical = content["feature_names"], tuple(content["categorical"])
+        described = {"feature_names": content["feature_names"], "origin": content.get("origin")}
         lists = {int(column): listed for column, listed in content["categories"].items()}
-        data = RankingDataset(**columns.nested(arrays), feature_names=names, categorical=categorical, categories=lists)
+        categorical = tuple(content["categorical"])
+        data = RankingDataset(**columns.nested(arrays), **described, categorical=categorical, categories=lists)
     except _DAMAGE:
         return None
     with contextlib.suppress(OSError):  # another user's
@@ -250,6 +251,7 @@ def _write(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset]) -> 
             "arrays": checksums,
             "feature_names": data.feature_names,
             "categorical": data.categorical,
+            "origin": data.origin,
             "categories": {str(column): listed for column, listed in data.categories.items()},
         }
         with (temporary / _DESCRIPTION).open("w", encoding="utf-8") as text:

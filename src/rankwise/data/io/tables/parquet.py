@@ -25,7 +25,7 @@ Source = str | Path
 
 _METADATA = "rankwise"
 _HINT = "get the file again, or write it anew"
-_DESCRIBED = ("roles", "features", "categorical", "categories", "absent")
+_DESCRIBED = ("roles", "features", "categorical", "categories", "absent", "origin")
 _ABSENT = ("query_ids", "feature_names")  # a table has these even where the data set lacks them
 
 
@@ -45,8 +45,10 @@ def load(path: Path, arguments: Keywords, fill: frames.Fill = matrix) -> Ranking
     arguments, absent = arguments_for_frame(paths, arguments)
     with reading(paths):
         data = frames.from_frame(scan(paths), RankingDataset, fill=fill, **arguments)
-    nothing: Keywords = dict.fromkeys(absent)
-    return data.with_(**nothing) if absent else data
+    kept: Keywords = dict.fromkeys(absent)
+    if (origin := _description(paths[0]).get("origin")) is not None:  # that of all of them
+        kept["origin"] = origin
+    return data.with_(**kept) if kept else data
 
 
 def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
@@ -67,6 +69,7 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
         "categorical": [names[number] for number in data.categorical],
         "categories": {names[number]: listed for number, listed in data.categories.items()},
         "absent": [name for name in _ABSENT if getattr(data, name) is None],
+        **({} if data.origin is None else {"origin": data.origin}),
     }
     with replacing(path, force=force) as new:
         table.write_parquet(new, metadata={_METADATA: json.dumps(description)})
@@ -235,6 +238,7 @@ def _is_description(content: object) -> bool:
         and set(categories) <= set(content["categorical"])
         and all(isinstance(listed, list) for listed in categories.values())
         and set(content["absent"]) <= set(_ABSENT)
+        and isinstance(content.get("origin", ""), str)
     )
 
 
