@@ -16,7 +16,7 @@ import rankwise as rw
 if len(sys.argv) > 1:
     qrels, *runs = sys.argv[1:]
 else:
-    data = rw.text.numpy_scipy().dataset()  # the documentation of NumPy and SciPy
+    *_, data = rw.load_dataset("numpy-scipy")  # the test queries of their documentation
     fields = ("name", "module", "summary", "text")
     systems = {"bm25": ["score(bm25)"], "fields": [f"bm25({field})" for field in fields]}
     qrels, runs = "qrels.txt", [f"{name}.txt" for name in systems]

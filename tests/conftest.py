@@ -1,5 +1,6 @@
 """What all tests share: nothing of the user's own cache folder, settings and terminal; examples without a clock."""
 
+import gc
 import json
 import os
 from collections import defaultdict
@@ -51,6 +52,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):  # of pytest-xdist
         seconds = json.loads(DURATIONS.read_text())
         items.sort(key=lambda item: -seconds.get(_file(item.nodeid), 0.0))
+
+
+# Fifteen thousand tests, and the libraries that they import, are looked through whenever Python collects garbage.
+
+
+def pytest_sessionstart() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

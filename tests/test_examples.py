@@ -11,6 +11,7 @@ import torch
 from sklearn.linear_model import Ridge
 
 import rankwise as rw
+from tests import tiers
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 # What each of them prints at its end, or the test that runs it.
@@ -121,7 +122,7 @@ def test_scores_for_trees_come_from_rerankers_that_have_not_seen_the_query():
     assert data.features[:, 2].tolist() == scores.tolist()
 
 
-@pytest.mark.slow
+@tiers.only_all
 def test_a_net_on_two_processes(tmp_path):
     """Slow: torchrun and two processes import torch."""
     train, valid = rw.split(rw.synthetic(n_queries=40, n_features=4, n_docs=8, seed=1), (0.5, 0.5), seed=0)

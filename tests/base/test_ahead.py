@@ -12,6 +12,7 @@ import pytest
 import rankwise as rw
 from rankwise.base import ahead
 from rankwise.rankers.training.ahead import derive_on_little
+from tests import tiers
 
 MODULE = "rankwise.data.synthetic.lists"
 
@@ -117,7 +118,7 @@ def test_no_code_of_a_user_is_called_ahead():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["", "xendcg"])
+@pytest.mark.parametrize("objective", tiers.some(["xendcg", ""]))
 def test_the_second_process_compiles_all_that_a_first_training_calls(objective: str, tmp_path: Path):
     """Slow: every kernel of a training is compiled. Of one with another objective, all but that objective's."""
     note = tmp_path / "note"

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwise.base import threads
+from tests import tiers
 from tests.processes import HANG, environment
 from tests.refusals import refusal, refuses
 
@@ -130,7 +131,7 @@ def test_the_environment_and_the_block_set_the_number(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes")
-@pytest.mark.parametrize("kind", ["lightgbm", "xgboost", "catboost", "neural", "tables"])
+@pytest.mark.parametrize("kind", tiers.some(["lightgbm", "tables", "neural", "xgboost", "catboost"], 3))
 def test_a_forked_process_does_not_wait_for_threads_of_its_parent(kind):
     """Slow: another process imports the library and trains five times."""
     pytest.importorskip({"neural": "torch", "tables": "polars"}.get(kind, kind))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from tests import tiers
 from tests.docs.commands import ROOT
 
 torch = pytest.importorskip("torch")
@@ -87,7 +88,7 @@ def test_without_a_gpu_a_sentence_says_so(monkeypatch, capsys):
         assert "No CUDA device" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@tiers.only_all
 def test_every_section_runs_in_the_interpreter(tmp_path):
     """Slow: the interpreter runs every kernel."""
     said = run("--device", "cpu", "--small", "--json", tmp_path / "gpu.json", TRITON_INTERPRET="1")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import rankwise as rw
+from tests import tiers
 from tests.release import dist, matrix
 
 yaml = pytest.importorskip("yaml")
@@ -178,6 +179,7 @@ def test_the_container_uses_the_kernels_that_its_build_compiled():
     assert Path(cache).is_relative_to(found["COPY"][-1].split()[-1])
 
 
+@tiers.only_all
 def test_the_commands_of_the_container_run_here(tmp_path):
     """Its warm-up; then the service as it is started there, and the check of its health."""
     pytest.importorskip("starlette", reason="needs the extra serve")

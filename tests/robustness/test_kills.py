@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests import tiers
 from tests.processes import HANG, environment
 from tests.robustness.killing import RANKERS
 
@@ -14,7 +15,7 @@ LIBRARIES |= {"torch": "neural,factorization"}
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes")]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", tiers.some([*LIBRARIES], 2))
 def test_a_training_that_was_killed_ends_as_if_it_never_was(library, tmp_path):
     """Slow: a process imports the library, counts calls, and trains each ranker at least four times."""
     pytest.importorskip(library)

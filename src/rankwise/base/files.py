@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rankwise import check
 
-_PART = re.compile(r"\.rankwise-[0-9a-f]{16}\.part([.-]\w+)?")  # databases write others beside it: .part-journal
+_PART = re.compile(r"\.rankwise-[0-9a-f]{16}\.part(-journal|-wal|-shm|\.wal)?")  # what databases write beside it, too
 _OLD = 86_400.0
 """Seconds without a change after which an unfinished file is no longer being written."""
 _MOST_ENTRIES = 10_000

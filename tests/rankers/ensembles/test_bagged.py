@@ -15,6 +15,7 @@ from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
 from rankwise.rankers.ensembles.out_of_fold import HeldOut
 from rankwise.rankers.table import ranker_class
+from tests import tiers
 from tests.refusals import refusal, refuses
 
 SMALL: dict[str, Any] = {"rounds": 15, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}
@@ -105,7 +106,7 @@ def test_bag_scores_as_the_mean_of_its_members(library, parts, tmp_path):
         assert np.array_equal(bag.importances("split"), counts)
 
 
-@pytest.mark.parametrize("library", ["lightgbm", "neural"])
+@pytest.mark.parametrize("library", tiers.some(["lightgbm", "neural"]))
 def test_bag_is_the_same_whatever_the_number_of_processes(library, parts):
     """Slow: processes import the libraries."""
     train, valid = parts

@@ -23,6 +23,7 @@ from rankwise.models import column_statistics
 from rankwise.models.nets.presets import DEFAULT, PRESETS, NetSettings
 from rankwise.models.nets.transforms import Transform
 from rankwise.rankers.nets.inputs import Batching
+from tests import tiers
 from tests.processes import HANG
 from tests.rankers.test_contract import same
 from tests.rankers.training.learners import learner_of
@@ -407,7 +408,7 @@ print(len(model.predict(features)), model.stopped_)
 """
 
 
-@pytest.mark.slow
+@tiers.only_all
 @pytest.mark.skipif(sys.platform != "linux", reason="limits on memory are those of Linux")
 def test_features_on_disk_are_never_in_memory_as_a_whole(tmp_path):
     """Slow: 128 MB of features, and 96 MB to transform, train, validate, checkpoint and predict in."""

@@ -15,6 +15,7 @@ from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import Learner, Loop, SingleProcess, State
 from rankwise.rankers.training.stopping import NothingLeftToLearn, Stopping, nothing_learned
 from rankwise.rankers.training.validation import EvalMetrics, EvalSet, Validation
+from tests import tiers
 from tests.processes import HANG, environment
 from tests.rankers.training.pressing import pressed_at
 from tests.refusals import refusal
@@ -236,7 +237,7 @@ def test_ctrl_c_at_every_moment_finds_whole_rounds():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "features"),
-    [("lightgbm", "dense"), ("xgboost", "on disk"), ("catboost", "dense"), ("neural", "dense")],
+    tiers.some([("neural", "dense"), ("xgboost", "on disk"), ("lightgbm", "dense"), ("catboost", "dense")], 2),
 )
 def test_ctrl_c_at_any_moment_of_fit_keeps_the_best_model_so_far(kind, features, tmp_path):
     """In a process of its own: libraries may be left in the middle of something."""

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from tests import tiers
 from tests.cli.running import refused
 from tests.processes import HANG, environment, wait_until
 from tests.wings.serve.running import Running
@@ -46,7 +47,7 @@ def damage(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", tiers.some([2, 1]))
 def test_sighup_replaces_all_models_or_none_and_sigterm_answers_what_is_in_flight(models, tmp_path, workers):
     folders = [models[0].save(tmp_path / name) for name in ("a", "b")]
     with Running(*folders, "--workers", workers, "--log-level", "debug") as running:
