@@ -175,6 +175,7 @@ def test_an_engine_in_training(engine, pages, queries):
     names = data.feature_names or ()
     assert {"scaled(engine)", "score(title)", "score(text)"} <= {*names}
     assert np.isfinite(data.features[:, list(names).index("score(engine)")]).all()
+    assert data.document_ids is not None
     assert {*rw.fuse(runs).select("query", "document").rows()} == {*zip(data.qids(), data.document_ids, strict=True)}
 
     def scores_of(field):
@@ -307,7 +308,7 @@ def test_duckdb_reads_an_index_of_ones_own_with_its_stemmer_and_scores_ours_as_i
     with duckdb.connect(str(path)) as db:
         db.execute('CREATE TABLE shop(sku INTEGER, name VARCHAR, "the text" VARCHAR)')
         db.execute("INSERT INTO shop VALUES (1, 'Shoes', 'running'), (2, 'hat', 'a shoe for runs'), (3, 'x', 'y')")
-        folder = Path(__import__("duckdb_extension_fts").__file__).parent / "extensions" / f"v{duckdb.__version__}"
+        folder = Path(str(__import__("duckdb_extension_fts").__file__)).parent / "extensions" / f"v{duckdb.__version__}"
         db.execute(f"LOAD '{folder / 'fts.duckdb_extension'}'")
         db.execute("PRAGMA create_fts_index('shop', 'sku', 'name', 'the text', stemmer = 'porter')")
     engine = engines.DuckDB(path, table="shop", id="sku", fields=["name", "the text"])

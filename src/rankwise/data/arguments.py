@@ -12,7 +12,7 @@ class Columns(TypedDict, total=False):
     feature_names: Sequence[str] | None
     categorical: Sequence[int]
     categories: Mapping[int, Sequence[object]] | None
-    origin: str | None
+    feature_origin: str | None
     # arguments:begin, from the table of columns by python -m tests.generate
     weights: ArrayLike | None
     document_ids: ArrayLike | None

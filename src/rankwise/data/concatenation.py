@@ -57,11 +57,14 @@ def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
     for name in ("feature_names", "categorical"):
         if any(getattr(part, name) != getattr(first, name) for part in parts):
             raise check.error(f"data sets to be joined must agree in their {name}")
-    origins = {part.origin for part in parts}
+    origins = {part.feature_origin for part in parts}
     if len(origins - {None}) > 1:
-        what, hint = "data sets to be joined must be of features that were made alike", "see data.origin"
+        what, hint = "data sets to be joined must be of features that were made alike", "see data.feature_origin"
         raise check.error(what, got=f"{len(origins - {None})} origins", hint=hint)
-    changes: Keywords = {"categories": _joined_categories(parts), "origin": None if None in origins else first.origin}
+    changes: Keywords = {
+        "categories": _joined_categories(parts),
+        "feature_origin": None if None in origins else first.feature_origin,
+    }
     parts = [recode(part, changes["categories"]) for part in parts]
     changes["features"] = stacked([part.features for part in parts])
     arrays = [columns.arrays(part) for part in parts]

@@ -48,7 +48,7 @@ class RankingDataset:
     """Columns of ``features`` that hold category codes."""
     categories: Mapping[int, Values] = field(default_factory=dict)
     """Categorical column -> its values, where they are known: code k is the k-th. Rankers then match by value."""
-    origin: str | None = None
+    feature_origin: str | None = None
     """How the features were made, in words of what made them, such as :func:`rankwise.text.dataset`; models and Parquet
     keep it."""
     # fields:begin, from the table of columns by python -m tests.generate
@@ -101,10 +101,10 @@ class RankingDataset:
             hint = "give documents that nobody judged label 0 and `judged=0`, as a table without labels has"
             raise check.error("labels must be one number per document", got="None", hint=hint)
         feature_names, categorical = values.pop("feature_names", None), values.pop("categorical", ())
-        categories, origin = values.pop("categories", None), values.pop("origin", None)
+        categories, origin = values.pop("categories", None), values.pop("feature_origin", None)
         if not isinstance(origin, str | None):
             raise check.error("the origin of features must be a text", got=type(origin).__name__)
-        self._set("origin", origin)
+        self._set("feature_origin", origin)
         for name in values:
             if name not in columns.names():
                 arguments = (
@@ -113,7 +113,7 @@ class RankingDataset:
                     "feature_names",
                     "categorical",
                     "categories",
-                    "origin",
+                    "feature_origin",
                     *columns.names(),
                 )
                 raise check.unexpected(type(self).__name__, name, check.suggestion(name, arguments).rstrip("?"))

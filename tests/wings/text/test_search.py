@@ -372,9 +372,9 @@ def read_otherwise(tmp_path_factory) -> Any:
     data = rw.text.dataset(pages, QUERIES, {"bm25": pages.search(QUERIES, DEPTH)}, QRELS, depth=DEPTH)
     rw.write_data(data, folder / "texts.parquet")
     kept = rw.open_data(folder / "texts.parquet", folder=folder / "copy")
-    assert kept.origin == data.origin == rw.read_data(folder / "texts.parquet").origin
+    assert kept.feature_origin == data.feature_origin == rw.read_data(folder / "texts.parquet").feature_origin
     parts: Any = rw.split(kept, (0.5, 0.5), seed=1)
-    assert rw.concatenate([parts[0], parts[1].with_(origin=None)]).origin is None
+    assert rw.concatenate([parts[0], parts[1].with_(feature_origin=None)]).feature_origin is None
     refuses(lambda: rw.concatenate([parts[0], parts[1].with_(origin="another")]), got="2 origins")
     model = rw.bagged(rw.LightGBMRanker("xendcg", **SETTINGS), folds=2).fit(rw.concatenate(parts))
     return rw.load(model.save(folder / "model"))
@@ -408,7 +408,7 @@ def test_documents_that_are_read_alike_are_not(read_otherwise, monkeypatch):
         hint = "train the model anew with this version"
         refuses(lambda: rw.text.Search(pages, read_otherwise, depth=DEPTH), got="rw.text=2, in training 1", hint=hint)
     for unsaid in (None, "our own pipeline", "[1]"):  # older models; features of others
-        monkeypatch.setitem(read_otherwise.trained_on_, "origin", unsaid)
+        monkeypatch.setitem(read_otherwise.trained_on_, "feature_origin", unsaid)
         rw.text.Search(rw.text.Documents(rows(60)), read_otherwise, depth=DEPTH)
 
 

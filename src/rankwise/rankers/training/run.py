@@ -218,7 +218,7 @@ def remember(ranker: Any, data: TrainingData) -> None:
     # Data on disk are not read again for their digest.
     if digest or in_memory(train.features) or not isinstance(train.features, np.ndarray):
         facts["digest"] = digest or fingerprint(train)
-    origin = {} if train.origin is None else {"origin": train.origin}
+    origin = {} if train.feature_origin is None else {"feature_origin": train.feature_origin}
     ranker.trained_on_ = facts | origin | model_card.command()
     # The other queries are on a cluster, where there is only a sample here.
     hashes = None if data.documents is not None else leakage.trained_hashes(data.train)

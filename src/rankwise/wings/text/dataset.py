@@ -64,7 +64,7 @@ def dataset(
         query_ids=np.array(chosen.queries, np.str_),
         document_ids=documents.ids[chosen.places].astype(np.str_),
         judged=is_judged if unjudged == "marked" else None,
-        origin=of_texts.origin(documents),
+        feature_origin=of_texts.origin(documents),
     )
 
 

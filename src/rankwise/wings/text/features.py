@@ -72,7 +72,7 @@ def origin(documents: Documents) -> str:
 def check_origin(documents: Documents, ranker: Any) -> None:
     """Raise if a ranker was trained on features of texts that were read otherwise; an older one does not say it."""
     try:
-        trained = json.loads(ranker.trained_on_.get("origin") or "{}")
+        trained = json.loads(ranker.trained_on_.get("feature_origin") or "{}")
         kept = trained if "rw.text" in trained else {}
     except (AttributeError, TypeError, ValueError):  # a ranker of the user's; an origin in other words
         return

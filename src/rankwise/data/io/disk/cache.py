@@ -201,7 +201,7 @@ def _open(place: Path, stamp: Json) -> RankingDataset | None:
             content_of_texts, offsets = arrays[name].tobytes(), arrays.pop(f"{name}{_OFFSETS}").tolist()
             texts = [content_of_texts[first:last].decode() for first, last in itertools.pairwise(offsets)]
             arrays[name] = np.array(texts, np.object_)
-        described = {"feature_names": content["feature_names"], "origin": content.get("origin")}
+        described = {"feature_names": content["feature_names"], "feature_origin": content.get("feature_origin")}
         lists = {int(column): listed for column, listed in content["categories"].items()}
         categorical = tuple(content["categorical"])
         data = RankingDataset(**columns.nested(arrays), **described, categorical=categorical, categories=lists)
@@ -251,7 +251,7 @@ def _write(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset]) -> 
             "arrays": checksums,
             "feature_names": data.feature_names,
             "categorical": data.categorical,
-            "origin": data.origin,
+            "feature_origin": data.feature_origin,
             "categories": {str(column): listed for column, listed in data.categories.items()},
         }
         with (temporary / _DESCRIPTION).open("w", encoding="utf-8") as text:

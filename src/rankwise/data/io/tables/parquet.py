@@ -25,7 +25,7 @@ Source = str | Path
 
 _METADATA = "rankwise"
 _HINT = "get the file again, or write it anew"
-_DESCRIBED = ("roles", "features", "categorical", "categories", "absent", "origin")
+_DESCRIBED = ("roles", "features", "categorical", "categories", "absent", "feature_origin")
 _ABSENT = ("query_ids", "feature_names")  # a table has these even where the data set lacks them
 
 
@@ -46,8 +46,8 @@ def load(path: Path, arguments: Keywords, fill: frames.Fill = matrix) -> Ranking
     with reading(paths):
         data = frames.from_frame(scan(paths), RankingDataset, fill=fill, **arguments)
     kept: Keywords = dict.fromkeys(absent)
-    if (origin := _description(paths[0]).get("origin")) is not None:  # that of all of them
-        kept["origin"] = origin
+    if (origin := _description(paths[0]).get("feature_origin")) is not None:  # that of all of them
+        kept["feature_origin"] = origin
     return data.with_(**kept) if kept else data
 
 
@@ -69,7 +69,7 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
         "categorical": [names[number] for number in data.categorical],
         "categories": {names[number]: listed for number, listed in data.categories.items()},
         "absent": [name for name in _ABSENT if getattr(data, name) is None],
-        **({} if data.origin is None else {"origin": data.origin}),
+        **({} if data.feature_origin is None else {"feature_origin": data.feature_origin}),
     }
     with replacing(path, force=force) as new:
         table.write_parquet(new, metadata={_METADATA: json.dumps(description)})
@@ -238,7 +238,7 @@ def _is_description(content: object) -> bool:
         and set(categories) <= set(content["categorical"])
         and all(isinstance(listed, list) for listed in categories.values())
         and set(content["absent"]) <= set(_ABSENT)
-        and isinstance(content.get("origin", ""), str)
+        and isinstance(content.get("feature_origin", ""), str)
     )
 
 
