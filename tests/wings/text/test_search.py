@@ -375,7 +375,7 @@ def read_otherwise(tmp_path_factory) -> Any:
     assert kept.feature_origin == data.feature_origin == rw.read_data(folder / "texts.parquet").feature_origin
     parts: Any = rw.split(kept, (0.5, 0.5), seed=1)
     assert rw.concatenate([parts[0], parts[1].with_(feature_origin=None)]).feature_origin is None
-    refuses(lambda: rw.concatenate([parts[0], parts[1].with_(origin="another")]), got="2 origins")
+    refuses(lambda: rw.concatenate([parts[0], parts[1].with_(feature_origin="another")]), got="2 origins")
     model = rw.bagged(rw.LightGBMRanker("xendcg", **SETTINGS), folds=2).fit(rw.concatenate(parts))
     return rw.load(model.save(folder / "model"))
 
