@@ -4,7 +4,10 @@ python -m benchmarks.quality.numpy_scipy [--seeds 5]
 """
 
 import argparse
+from itertools import combinations
 from statistics import mean, stdev
+
+import numpy as np
 
 import rankwise as rw
 from rankwise.statistics import alpha, gain
@@ -35,6 +38,17 @@ def main() -> None:
     for name, runs in found.items():
         cells = [f"{mean(one[m] for one in runs):.3f} ± {_spread([one[m] for one in runs])}" for m in METRICS]
         print(f"| {name} |", " | ".join(cells), f"| {ahead[name]} of {len(runs)} |" if name in ahead else "| |")
+    print("\nAll sums of BM25 of fields, on all queries:")
+    for features, value in _sums(data):
+        print(f"{value:.3f} {' + '.join(features)}")
+
+
+def _sums(data: rw.RankingDataset, shown: int = 3) -> list[tuple[tuple[str, ...], float]]:
+    """Return the best sums of BM25 of fields, whatever queries they are the best of."""
+    metric, names = rw.metric(HEADLINE), [name for name in data.feature_names or () if name.startswith("bm25(")]
+    tried = [some for count in range(1, len(names) + 1) for some in combinations(names, count)]
+    values = {some: float(np.nanmean(metric.of(baseline(data, some), data))) for some in tried}
+    return sorted(values.items(), key=lambda one: -one[1])[:shown]
 
 
 def _spread(values: list[float]) -> str:

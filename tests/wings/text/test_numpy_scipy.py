@@ -44,6 +44,12 @@ def test_pages_are_what_their_authors_wrote(pages):
     assert "axis" in rows["numpy.median"]["parameters"]
 
 
+def test_a_summary_is_a_sentence(pages):
+    rows = {row["id"]: row["summary"] for row in pages.documents.iter_rows(named=True)}
+    assert rows["scipy.special.airy"] == "Airy functions and their derivatives."  # after two signatures
+    assert sum(bool(re.match(r"\w+\(", one)) for one in rows.values()) <= len(rows) // 200
+
+
 def test_links_lead_to_other_pages(pages):
     ids = set(pages.documents["id"])
     assert pages.qrels.keys() == pages.queries.keys()

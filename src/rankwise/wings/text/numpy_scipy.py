@@ -41,6 +41,7 @@ _ROLE = re.compile(r":\w+:`~?([^`<]*?)(?:\s*<[^`]*>)?`")
 _DRAWN = re.compile(r"(?m)^.*# may vary$")
 _SET = re.compile(r"(?<=\{)'\w+'(?:, '\w+')+(?=\})")
 """With :data:`_DRAWN` what SciPy writes otherwise in each process."""
+_SIGNATURE = re.compile(r"[\w.]*\(")
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 DEPTH = 50
 """Candidates of a query from each of the two retrievers."""
@@ -179,12 +180,8 @@ def _sections(doc: str) -> dict[str, str]:
 def _page(name: str, sections: Mapping[str, str]) -> dict[str, str]:
     module, _, last = name.rpartition(".")
     paragraphs = [one for one in re.split(r"\n\s*\n", sections[""].strip()) if one]
-    if (
-        len(paragraphs) > 1
-        and re.match(r"\w*\(.*\)?", paragraphs[0].split("\n")[0])
-        and "(" in paragraphs[0].split(" ")[0]
-    ):
-        paragraphs = paragraphs[1:]  # the signature, which functions written in C begin with
+    while len(paragraphs) > 1 and _SIGNATURE.match(paragraphs[0]):  # functions written in C begin with one or two
+        paragraphs = paragraphs[1:]
     text = "\n".join([*paragraphs[1:], *(part for title, part in sections.items() if title not in ("", "See Also"))])
     return {
         "id": name, "name": last, "module": module, "summary": " ".join(paragraphs[0].split()) if paragraphs else "",

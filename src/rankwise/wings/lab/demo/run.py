@@ -25,7 +25,7 @@ BASELINES = {
     "BM25 of all fields": ["score(bm25)"],
     "BM25 of four fields": [f"bm25({field})" for field in ("name", "module", "summary", "text")],
 }
-"""Of four, as the text has parameters, returns and notes too: the best sum of those tried."""
+"""Of four, as the text has parameters, returns and notes too: nearly the best sum."""
 # One thread: so small a set gains little from more, and the numbers repeat everywhere.
 TREES = "lightgbm({}, rounds=200, learning_rate=0.1, patience=20, threads=1, progress=False)"
 RANKERS = {name: TREES.format(name) for name in ("xendcg", "approx_ndcg", "softmax_ce", "lambdarank")}
