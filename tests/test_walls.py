@@ -30,7 +30,7 @@ def graph():
     return grimp.build_graph("rankwise", cache_dir=None)
 
 
-CORE = 59_500
+CORE = 58_600
 """The most lines of the house without its wings. What a wing could hold, it should: this grows for what all use."""
 
 
