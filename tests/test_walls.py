@@ -21,6 +21,7 @@ FRONT_DOORS = {
     "rerank": "rankwise.wings.rerank.reranker",
     "serve": "rankwise.wings.serve.http",
     "text": "rankwise.wings.text.documents",
+    "tuning": "rankwise.wings.tuning.tune",
 }
 """The module of each wing that its users import first."""
 
