@@ -80,6 +80,7 @@ MODULES = {
     "rankwise.judging.betting": "rankwise.wings.clicks.interleaving.anytime_test",
     "rankwise.judging.interleave": "rankwise.wings.clicks.interleaving.interleave",
     "rankwise.judging.interleaving": "rankwise.wings.clicks.interleaving.preference",
+    "rankwise.exports.onnx_net": "rankwise.models.nets.onnx",
     "rankwise.metrics.reward": "rankwise.metrics.dcg",
     "rankwise.model_selection.frontier_figure": "rankwise.model_selection.frontier",
     "rankwise.models.contributions": "rankwise.models.model",

@@ -1,7 +1,12 @@
 from rankwise.models.forests.forest import ForestModel as ForestModel
 from rankwise.models.forests.lightgbm import lightgbm as lightgbm
 from rankwise.models.forests.lightgbm import threads as threads
+from rankwise.models.formats import onnx_graph as onnx_graph
+from rankwise.models.model import Contributions as Contributions
+from rankwise.models.model import DrawnModel as DrawnModel
 from rankwise.models.model import Model as Model
+from rankwise.models.model import Score as Score
+from rankwise.models.model import require_lists as require_lists
 from rankwise.models.model_card import code as code
 from rankwise.models.model_card import evaluated as evaluated
 from rankwise.models.model_card import join_sections as join_sections
@@ -21,5 +26,6 @@ from rankwise.models.schema import is_frame as is_frame
 from rankwise.models.storage import InvalidModelError as InvalidModelError
 from rankwise.models.storage import rejecting as rejecting
 
+from . import column_statistics as column_statistics
 from . import model_card as model_card
 from . import storage as storage

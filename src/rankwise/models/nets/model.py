@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import asdict
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -17,13 +17,16 @@ from rankwise import check
 from rankwise.base import arrays
 from rankwise.base.arrays import Array, Floats, Json, Offsets, row_blocks
 from rankwise.base.sparse import dense
-from rankwise.models.model import Contributions, Model, Score, require_lists
+from rankwise.models.model import Contributions, DrawnModel, Score, require_lists
 from rankwise.models.nets import weights
 from rankwise.models.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
 from rankwise.models.nets.presets import NetSettings
 from rankwise.models.nets.state import own_randomness, torch_threads, usable_device
 from rankwise.models.nets.transforms import Transform
 from rankwise.models.schema import Schema
+
+if TYPE_CHECKING:
+    from rankwise.models.formats.onnx_graph import Graph
 
 MODEL = "model.safetensors"
 _ACTIVATIONS = {
@@ -54,7 +57,7 @@ class Body(nn.Sequential):
         return values
 
 
-class NetModel(nn.Module, Model):
+class NetModel(nn.Module, DrawnModel):
     """A multilayer perceptron with its transform of features, a ``torch.nn.Module`` from raw features to scores.
 
     Without hidden layers it is linear. ``settings`` are those of a preset, checked.
@@ -225,6 +228,33 @@ class NetModel(nn.Module, Model):
 
         return score
 
+    def onnx_graph(self) -> "Graph":
+        """Return its graph of ONNX."""
+        from rankwise.models.nets.onnx import perceptron
+
+        return perceptron(self)
+
+    def slopes_for(self, system: str) -> Array:
+        """Return what one of each feature adds to the score of a linear net, whose constant is left out."""
+        kinds = [type(layer).__name__ for layer in self.body]
+        curved = "the logarithm of features" * self.transform.log or "the ranks of features" * (
+            not self.transform.linear
+        )
+        if kinds.count("Linear") != 1 or set(kinds) - {"Linear", "BatchNorm1d"} or curved:
+            raise check.error(
+                f"{system} takes trees and linear models",
+                got=f"a net with {curved or f'{len(self.settings.hidden)} hidden layers'}",
+                hint="train a net with `hidden=()` and `transform='standardize'`",
+            )
+        weights = 1.0 / _numbers(self.transform.scale)
+        for layer in self.body:
+            own = _numbers(layer.weight)
+            if isinstance(layer, nn.BatchNorm1d):
+                weights = weights * own / np.sqrt(_numbers(layer.running_var) + layer.eps)
+            else:
+                weights = weights * own[0]
+        return weights
+
     def files(self) -> dict[str, bytes]:
         """Return the weights as safetensors."""
         return {MODEL: weights.packed(self.state_dict())}
@@ -247,6 +277,10 @@ class NetModel(nn.Module, Model):
             net = build(last_bias=last_bias)
         weights.fill(net, tensors)
         return net.eval()
+
+
+def _numbers(tensor: Any) -> Array:
+    return np.asarray(tensor.detach().cpu(), np.float64)
 
 
 def net_description(settings: NetSettings, epochs: int) -> Json:
