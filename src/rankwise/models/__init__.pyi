@@ -1,4 +1,3 @@
-from rankwise.model_selection.spaces import weights as weights
 from rankwise.models.forests.forest import ForestModel as ForestModel
 from rankwise.models.forests.lightgbm import lightgbm as lightgbm
 from rankwise.models.forests.lightgbm import threads as threads
@@ -17,6 +16,7 @@ from rankwise.models.schema import Schema as Schema
 from rankwise.models.schema import is_frame as is_frame
 from rankwise.models.storage import InvalidModelError as InvalidModelError
 from rankwise.models.storage import rejecting as rejecting
+from rankwise.models.torch import weights as weights
 from rankwise.models.torch.state import one_thread as one_thread
 from rankwise.models.torch.state import own_randomness as own_randomness
 from rankwise.models.torch.state import seed_torch as seed_torch
