@@ -100,10 +100,8 @@ class NetModel(nn.Module, DrawnModel):
             if settings.attention and not number:
                 layers.append(ListAttention(size, settings.attention, settings.dropout))
             width = size
-        self.has_attention = bool(settings.attention)
-        self.needs_lists = self.has_attention or self.transform.query
+        self.needs_lists = bool(settings.attention) or self.transform.query
         """Whether a score depends on the other documents of its query."""
-        self.feature_noise = settings.feature_noise
         self.widest = max(self.transform.width, members * max(settings.hidden, default=1))
         """How many numbers of a document a layer has at most."""
         # Most ranking losses do not change with a constant added to all scores: the gradient of a last bias would be
@@ -126,8 +124,8 @@ class NetModel(nn.Module, DrawnModel):
 
         ``inside``: which rows are documents, where some are padding; attention knows none.
         """
-        if self.training and self.feature_noise:
-            inputs = inputs + self.feature_noise * torch.randn_like(inputs)
+        if self.training and (noise := self.settings.feature_noise):
+            inputs = inputs + noise * torch.randn_like(inputs)
         return self.body(inputs, offsets, inside)  # type: ignore[no-any-return]
 
     @property
@@ -268,7 +266,7 @@ class NetModel(nn.Module, DrawnModel):
 
     def description(self) -> Json:
         """Return what builds the net again, whatever presets say by then."""
-        return net_description(self.settings, self.rounds)
+        return {"epochs": self.rounds, "settings": asdict(self.settings), "versions": {"torch": torch.__version__}}
 
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
@@ -288,11 +286,6 @@ class NetModel(nn.Module, DrawnModel):
 
 def _numbers(tensor: Any) -> Array:
     return np.asarray(tensor.detach().cpu(), np.float64)
-
-
-def net_description(settings: NetSettings, epochs: int) -> Json:
-    """Return what ``rankwise.json`` says of a net after so many epochs."""
-    return {"epochs": epochs, "settings": asdict(settings), "versions": {"torch": torch.__version__}}
 
 
 def _complete(away: Array, gradient: Array, total: Array) -> tuple[Array, Array]:
