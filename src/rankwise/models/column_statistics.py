@@ -48,7 +48,7 @@ class ColumnMoments:
         return np.where(self.varied, np.sqrt(self.squares / np.maximum(self.count, 1)), 1.0)
 
 
-def lines(rows: Floats) -> Floats:
+def lines(rows: Array) -> Floats:
     """Return knots of each column and the normal quantiles of their ranks, (2, columns, 256); 0 where all is missing.
 
     Where there are fewer knots the last is repeated.

@@ -47,7 +47,7 @@ class LinearTransform:
         count, curved = features.shape[1], kind is not None and kind.startswith("quantile")
         moments = ColumnMoments(count)
         center, scale, fill = np.zeros(count), np.ones(count), np.zeros(count)
-        rows = sample(features) if curved else np.zeros((0, 0), np.float32)
+        rows = sample(features) if curved else np.zeros((0, 0))
         knots, heights = map(read_only, lines(rows))
         for part in row_blocks(*features.shape):
             block = dense(features[part])
