@@ -108,7 +108,7 @@ class NeuralRanker(TorchRanker):
         device: training.Device = "auto",
         precision: Annotated[
             str,
-            OneOf(presets.PRECISIONS),
+            OneOf(("float32", "tf32", "bf16")),
             """Precision of products in training. ``"tf32"`` is for GPUs, and ``"bf16"`` is mixed precision.""",
             Option(group="Running"),
         ] = "float32",
