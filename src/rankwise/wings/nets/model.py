@@ -29,7 +29,7 @@ from rankwise.models import (
     usable_device,
     weights,
 )
-from rankwise.wings.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
+from rankwise.wings.nets.layers import Body, ListAttention, MemberHeads, MemberLinear
 from rankwise.wings.nets.presets import NetSettings
 from rankwise.wings.nets.transforms import Transform
 
@@ -45,23 +45,6 @@ _OPTIMIZERS = {
 _FUSED = ("adam", "adamw", "sgd")
 _ON_GPU = 2**26  # numbers of a layer that are computed at once there, 256 MiB: small blocks would leave it idle
 _STEPS = 64  # on the way from the mean document to a document
-
-
-class Body(nn.Sequential):
-    """Layers one after the other, some of which look at whole lists."""
-
-    def forward(
-        self, values: torch.Tensor, offsets: torch.Tensor | None = None, inside: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Apply all layers; ``inside``: which rows are documents, and no padding."""
-        for layer in self:
-            if isinstance(layer, ListAttention):
-                values = layer(values, offsets)
-            elif inside is not None and isinstance(layer, nn.BatchNorm1d):
-                values = padded_batch_norm(layer, values, inside)
-            else:
-                values = layer(values)
-        return values
 
 
 class NetModel(nn.Module, DrawnModel):
