@@ -35,7 +35,6 @@ from rankwise.rankers.ensembles.calibrated import calibrate as calibrate
 from rankwise.rankers.ensembles.distilled import distilled as distilled
 from rankwise.rankers.expressions import ranker as ranker
 from rankwise.rankers.linear.ranker import LinearRanker as LinearRanker
-from rankwise.rankers.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.rankers.registration import register as register
 from rankwise.rankers.table import load as load
 from rankwise.rankers.trees.catboost.ranker import CatBoostRanker as CatBoostRanker
@@ -44,6 +43,7 @@ from rankwise.rankers.trees.wrap import wrap as wrap
 from rankwise.rankers.trees.xgboost.ranker import XGBoostRanker as XGBoostRanker
 from rankwise.statistics.comparison import Comparison as Comparison
 from rankwise.statistics.evaluation import Evaluation as Evaluation
+from rankwise.wings.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.wings.text.fusion import fuse as fuse
 from rankwise.wings.tuning.auto.ranker import AutoRanker as AutoRanker
 from rankwise.wings.tuning.feature_selection import select_features as select_features

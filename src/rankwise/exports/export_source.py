@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rankwise import check
 from rankwise.base.arrays import Json
@@ -12,16 +12,13 @@ from rankwise.models.forests.forest import ForestModel
 from rankwise.models.forests.query_forest import QueryForest
 from rankwise.models.formats.tree_arrays import LEAF, Nodes
 from rankwise.models.linear import LinearModel
-from rankwise.models.model import Model
+from rankwise.models.model import DrawnModel, Model
 from rankwise.models.sums import SumModel
 from rankwise.rankers.expressions import objective_of
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import load
 from rankwise.rankers.trees.wrap import wrapped
 from rankwise.statistics.calibration import Curve
-
-if TYPE_CHECKING:
-    from rankwise.models.nets.model import NetModel
 
 
 class ExportedFile(NamedTuple):
@@ -36,7 +33,7 @@ class ExportedFile(NamedTuple):
 class ExportSource:
     """A model on its way out: trees, a net, a linear model, or for some formats a sum of trees and linear models."""
 
-    model: "ForestModel | QueryForest | NetModel | LinearModel | SumModel"
+    model: ForestModel | QueryForest | DrawnModel | LinearModel | SumModel
     names: tuple[str, ...] | None
     """What features are called there."""
     path: Path
@@ -60,9 +57,10 @@ class ExportSource:
             learned, curve = learned.model, learned.curve
         parts = list(_parts(learned)) if sums else [learned]
         known = (ForestModel, QueryForest, LinearModel)
-        if not all(isinstance(one, known) for one in parts) and not hasattr(learned, "body"):
+        drawn = isinstance(learned, DrawnModel)
+        if not all(isinstance(one, known) for one in parts) and not drawn:
             raise _not_one(ranker, learned)
-        if learned.needs_lists and hasattr(learned, "body"):  # of the others some formats hold all
+        if learned.needs_lists and drawn:  # of the others some formats hold all
             raise check.error(
                 "exported models score documents one by one, and this net looks at whole lists",
                 got=repr(ranker),
@@ -99,10 +97,9 @@ class ExportSource:
         return self.model.schema.count
 
     @property
-    def net(self) -> "NetModel | None":
+    def net(self) -> DrawnModel | None:
         """The net, if it is one."""
-        others = (ForestModel, QueryForest, LinearModel, SumModel)
-        return None if isinstance(self.model, others) else self.model
+        return self.model if isinstance(self.model, DrawnModel) else None
 
     @property
     def linear(self) -> LinearModel | None:

@@ -7,7 +7,7 @@ exact; those of XGBoost are added up in float32, as XGBoost does. With values wi
 of one query.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,17 +18,11 @@ from rankwise.exports.export_source import ExportedFile, ExportSource
 from rankwise.models.formats.tree_arrays import LEAF, Nodes
 from rankwise.statistics.calibration import Curve
 
+if TYPE_CHECKING:
+    from rankwise.models.formats.onnx_graph import Graph
+
 _SMALLER, _MEMBER = 0, 6  # how a node decides: at most the threshold, or one of a set
 _OPSETS = {"": 20, "ai.onnx.ml": 5}
-
-
-class Graph(NamedTuple):
-    """From ``features`` to ``scores``."""
-
-    steps: list[Any]
-    constants: list[Any]
-    kind: Any
-    """The type of the scores."""
 
 
 def write(source: ExportSource) -> ExportedFile:
@@ -42,9 +36,7 @@ def write(source: ExportSource) -> ExportedFile:
     elif source.net is None:
         graph = _ensemble(source.trees("ONNX", within=True), within=source.within)
     else:
-        from rankwise.exports.onnx_net import perceptron
-
-        graph = perceptron(source.net)
+        graph = source.net.onnx_graph()
     if source.curve is not None:
         graph = _calibrated(graph, source.curve)
     opsets = [helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()]
@@ -69,11 +61,11 @@ def write(source: ExportSource) -> ExportedFile:
     return ExportedFile(bytes(model.SerializeToString()), load)
 
 
-def _calibrated(graph: Graph, curve: Curve) -> Graph:
+def _calibrated(graph: "Graph", curve: Curve) -> "Graph":
     """Add the curve from scores to probabilities: every piece rises as far as a score has passed it."""
     from onnx import TensorProto
 
-    from rankwise.exports.onnx_net import Drawing
+    from rankwise.models.formats.onnx_graph import Drawing
 
     graph.steps[-1].output[0] = "raw"
     drawing = Drawing(graph.steps, graph.constants, "raw")
@@ -90,15 +82,14 @@ def _calibrated(graph: Graph, curve: Curve) -> Graph:
     drawing.step("Add", beyond)
     drawing.step("Sigmoid")
     drawing.step("Reshape", drawing.constant(np.array([-1])))
-    drawing.steps[-1].output[0] = "scores"
-    return Graph(drawing.steps, drawing.constants, TensorProto.DOUBLE)
+    return drawing.graph(TensorProto.DOUBLE)
 
 
-def _ensemble(nodes: Nodes, *, within: bool) -> Graph:
+def _ensemble(nodes: Nodes, *, within: bool) -> "Graph":
     from onnx import TensorProto, helper, numpy_helper
 
     from rankwise.exports.onnx_linear import beside
-    from rankwise.exports.onnx_net import Drawing
+    from rankwise.models.formats.onnx_graph import Drawing, Graph
 
     number = np.float32 if nodes.single else np.float64
     kind = TensorProto.FLOAT if nodes.single else TensorProto.DOUBLE

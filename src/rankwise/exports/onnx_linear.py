@@ -3,8 +3,7 @@
 import numpy as np
 from onnx import TensorProto
 
-from rankwise.exports.onnx import Graph
-from rankwise.exports.onnx_net import Drawing, broken_lines
+from rankwise.models.formats.onnx_graph import Drawing, Graph, broken_lines
 from rankwise.models.linear import LinearModel
 
 
@@ -27,8 +26,7 @@ def weighted_sum(model: LinearModel) -> Graph:
         total = drawing.of("Add", total, inside)
     drawing.of("Add", total, drawing.constant(np.array([[model.intercept]])))
     drawing.step("Reshape", drawing.constant(np.array([-1])))
-    drawing.steps[-1].output[0] = "scores"
-    return Graph(drawing.steps, drawing.constants, TensorProto.DOUBLE)
+    return drawing.graph(TensorProto.DOUBLE)
 
 
 def beside(drawing: Drawing) -> str:

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import asdict
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -17,15 +17,25 @@ from rankwise import check
 from rankwise.base import arrays
 from rankwise.base.arrays import Array, Floats, Json, Offsets, row_blocks
 from rankwise.base.sparse import dense
-from rankwise.models.model import Contributions, Model, Score, require_lists
-from rankwise.models.nets import weights
-from rankwise.models.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
-from rankwise.models.nets.presets import NetSettings
-from rankwise.models.nets.state import own_randomness, torch_threads, usable_device
-from rankwise.models.nets.transforms import Transform
-from rankwise.models.schema import Schema
+from rankwise.models import (
+    MODEL,
+    Contributions,
+    DrawnModel,
+    Schema,
+    Score,
+    own_randomness,
+    require_lists,
+    torch_threads,
+    usable_device,
+    weights,
+)
+from rankwise.wings.nets.layers import Body, ListAttention, MemberHeads, MemberLinear
+from rankwise.wings.nets.presets import NetSettings
+from rankwise.wings.nets.transforms import Transform
 
-MODEL = "model.safetensors"
+if TYPE_CHECKING:
+    from rankwise.models.formats.onnx_graph import Graph
+
 _ACTIVATIONS = {
     "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "elu": nn.ELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,
 }  # fmt: skip
@@ -37,24 +47,7 @@ _ON_GPU = 2**26  # numbers of a layer that are computed at once there, 256 MiB: 
 _STEPS = 64  # on the way from the mean document to a document
 
 
-class Body(nn.Sequential):
-    """Layers one after the other, some of which look at whole lists."""
-
-    def forward(
-        self, values: torch.Tensor, offsets: torch.Tensor | None = None, inside: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Apply all layers; ``inside``: which rows are documents, and no padding."""
-        for layer in self:
-            if isinstance(layer, ListAttention):
-                values = layer(values, offsets)
-            elif inside is not None and isinstance(layer, nn.BatchNorm1d):
-                values = padded_batch_norm(layer, values, inside)
-            else:
-                values = layer(values)
-        return values
-
-
-class NetModel(nn.Module, Model):
+class NetModel(nn.Module, DrawnModel):
     """A multilayer perceptron with its transform of features, a ``torch.nn.Module`` from raw features to scores.
 
     Without hidden layers it is linear. ``settings`` are those of a preset, checked.
@@ -90,10 +83,8 @@ class NetModel(nn.Module, Model):
             if settings.attention and not number:
                 layers.append(ListAttention(size, settings.attention, settings.dropout))
             width = size
-        self.has_attention = bool(settings.attention)
-        self.needs_lists = self.has_attention or self.transform.query
+        self.needs_lists = bool(settings.attention) or self.transform.query
         """Whether a score depends on the other documents of its query."""
-        self.feature_noise = settings.feature_noise
         self.widest = max(self.transform.width, members * max(settings.hidden, default=1))
         """How many numbers of a document a layer has at most."""
         # Most ranking losses do not change with a constant added to all scores: the gradient of a last bias would be
@@ -116,8 +107,8 @@ class NetModel(nn.Module, Model):
 
         ``inside``: which rows are documents, where some are padding; attention knows none.
         """
-        if self.training and self.feature_noise:
-            inputs = inputs + self.feature_noise * torch.randn_like(inputs)
+        if self.training and (noise := self.settings.feature_noise):
+            inputs = inputs + noise * torch.randn_like(inputs)
         return self.body(inputs, offsets, inside)  # type: ignore[no-any-return]
 
     @property
@@ -225,13 +216,40 @@ class NetModel(nn.Module, Model):
 
         return score
 
+    def onnx_graph(self) -> "Graph":
+        """Return its graph of ONNX."""
+        from rankwise.wings.nets.onnx import perceptron
+
+        return perceptron(self)
+
+    def slopes_for(self, system: str) -> Array:
+        """Return what one of each feature adds to the score of a linear net, whose constant is left out."""
+        kinds = [type(layer).__name__ for layer in self.body]
+        curved = "the logarithm of features" * self.transform.log or "the ranks of features" * (
+            not self.transform.linear
+        )
+        if kinds.count("Linear") != 1 or set(kinds) - {"Linear", "BatchNorm1d"} or curved:
+            raise check.error(
+                f"{system} takes trees and linear models",
+                got=f"a net with {curved or f'{len(self.settings.hidden)} hidden layers'}",
+                hint="train a net with `hidden=()` and `transform='standardize'`",
+            )
+        weights = 1.0 / _numbers(self.transform.scale)
+        for layer in self.body:
+            own = _numbers(layer.weight)
+            if isinstance(layer, nn.BatchNorm1d):
+                weights = weights * own / np.sqrt(_numbers(layer.running_var) + layer.eps)
+            else:
+                weights = weights * own[0]
+        return weights
+
     def files(self) -> dict[str, bytes]:
         """Return the weights as safetensors."""
         return {MODEL: weights.packed(self.state_dict())}
 
     def description(self) -> Json:
         """Return what builds the net again, whatever presets say by then."""
-        return net_description(self.settings, self.rounds)
+        return {"epochs": self.rounds, "settings": asdict(self.settings), "versions": {"torch": torch.__version__}}
 
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
@@ -249,9 +267,8 @@ class NetModel(nn.Module, Model):
         return net.eval()
 
 
-def net_description(settings: NetSettings, epochs: int) -> Json:
-    """Return what ``rankwise.json`` says of a net after so many epochs."""
-    return {"epochs": epochs, "settings": asdict(settings), "versions": {"torch": torch.__version__}}
+def _numbers(tensor: Any) -> Array:
+    return np.asarray(tensor.detach().cpu(), np.float64)
 
 
 def _complete(away: Array, gradient: Array, total: Array) -> tuple[Array, Array]:

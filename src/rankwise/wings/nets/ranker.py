@@ -9,38 +9,21 @@ from rankwise.base.stream import Stream
 from rankwise.base.threads import openmp
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import AtLeast, OneOf, Option, Search, Unset, assign
-from rankwise.data.dataset import RankingDataset
-from rankwise.models.nets import presets
-from rankwise.models.schema import Schema
-from rankwise.rankers import table
-from rankwise.rankers.base import IterativeRanker
+from rankwise.models import Schema
+from rankwise.rankers import TorchRanker, table
 from rankwise.rankers.table import Recipe
+from rankwise.rankers.training import TrainingData, TrainingSettings, objective_of, stopping
 from rankwise.rankers.training import parameters as training
-from rankwise.rankers.training import stopping
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
+from rankwise.wings.nets import presets
 
 if TYPE_CHECKING:
-    from rankwise.models.nets.model import NetModel
-    from rankwise.rankers.nets.learner import NetLearner
+    from rankwise.rankers import NetLearner
+    from rankwise.wings.nets.model import NetModel
 
 _RECIPE: Keywords = {"epochs": 100, "smoothing": 3}
 _WITHIN: Keywords = {"transform": "quantile+query"}
 _LIGHT: Keywords = {"hidden": (64,), "learning_rate": 0.005, "batch_queries": 64, "averaging": 0.98, "patience": 5}
 """Trained in the time of trees, and level with them: ``light`` of docs/benchmarks/nets.md."""
-
-
-class TorchRanker(IterativeRanker):
-    """A ranker whose rounds are epochs of torch; a subclass has the parameters ``epochs`` and ``device``."""
-
-    unit = "epochs"
-    extra, modules, packages = "torch", ("torch", "safetensors"), ("torch",)
-    first_round_pace = 10.0
-    device: str
-
-    @property
-    def epochs_(self) -> int:
-        """The number of epochs in the model, those of ``init_model`` included."""
-        return int(self.model_.rounds)
 
 
 @documented
@@ -69,7 +52,7 @@ class NeuralRanker(TorchRanker):
         Recipe("lambdarank", _RECIPE | _WITHIN, middle=(1,), large=(2,)),
         Recipe("softmax_ce", _RECIPE, small=(24,)),  # ahead of lambdarank on clicks and long lists
     )
-    single = True
+    single, takes_categories = True, False
     model_: "NetModel"
     """The net, a ``torch.nn.Module`` from raw features to scores."""
 
@@ -125,7 +108,7 @@ class NeuralRanker(TorchRanker):
         device: training.Device = "auto",
         precision: Annotated[
             str,
-            OneOf(presets.PRECISIONS),
+            OneOf(("float32", "tf32", "bf16")),
             """Precision of products in training. ``"tf32"`` is for GPUs, and ``"bf16"`` is mixed precision.""",
             Option(group="Running"),
         ] = "float32",
@@ -154,27 +137,16 @@ class NeuralRanker(TorchRanker):
         """
         return presets.settings(self.preset, self.get_params())
 
-    def check_data(self, train: RankingDataset) -> None:
-        """Raise an error about categories, which nets do not take."""
-        if train.categorical:
-            raise check.error(
-                "NeuralRanker takes numbers, and no categories",
-                got=f"{len(train.categorical)} categorical columns, the first number {train.categorical[0]}",
-                hint="make a column of 0 and 1 for each category, or use a ranker of trees",
-            )
-        super().check_data(train)
-
     def learner(self, data: TrainingData, settings: TrainingSettings) -> "NetLearner":
         """Return what trains the net, on data that it takes."""
         table.installed(self.name)
         import torch
 
-        from rankwise.models.nets.model import NetModel, net_description, optimizer
-        from rankwise.models.nets.state import one_thread, own_randomness, seed_torch, usable_device
-        from rankwise.rankers.nets.capture import CapturedNet
-        from rankwise.rankers.nets.inputs import Batching, Inputs
-        from rankwise.rankers.nets.learner import NetLearner
-        from rankwise.rankers.nets.processes import seed_of
+        from rankwise.models import one_thread, own_randomness, seed_torch, usable_device
+        from rankwise.rankers import Batching, NetLearner, seed_of
+        from rankwise.wings.nets.capture import CapturedNet
+        from rankwise.wings.nets.inputs import Inputs
+        from rankwise.wings.nets.model import NetModel, optimizer
 
         openmp(one_thread)
         train, net_settings = data.train, self.settings
@@ -211,7 +183,6 @@ class NeuralRanker(TorchRanker):
             optimizer=optimizer(net_settings, device),
             batching=Batching(net_settings.batch_queries, self.batch_documents),
             made=net.trained,
-            described=lambda epochs: net_description(net_settings, epochs),
             reduction=net_settings.reduction,
             averaging=net_settings.averaging,
             device=device,
@@ -221,7 +192,7 @@ class NeuralRanker(TorchRanker):
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "NetModel":
         """Build the net and read its weights."""
         table.installed(self.name)
-        from rankwise.models.nets.model import NetModel
+        from rankwise.wings.nets.model import NetModel
 
         net = NetModel.from_files(description, files, schema)
         net.runs_on = self.device
