@@ -12,11 +12,11 @@ from rankwise._version import __version__
 from rankwise.base import caches, hooks
 from rankwise.cli import console, data
 from rankwise.cli.command import BEGIN, DATA, EVALUATE, PANELS, TRAIN, Group, register
-from rankwise.cli.evaluate import evaluate, explain, history
+from rankwise.cli.evaluate import evaluate, history
 from rankwise.cli.options import Only
 from rankwise.cli.running import Running
-from rankwise.cli.train import export, train
 from rankwise.cli.train import model_selection as search
+from rankwise.cli.train import train
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected error, 2 bad usage or bad input, 3 a check fails or an alarm, 4 cannot tell, "
@@ -149,10 +149,10 @@ def versions(*, running: Annotated[Running, Only("json")]) -> None:
 
 register(
     app, TRAIN, train.train, search.cross_validate, train.predict, search.tune, search.auto, search.frontier,
-    search.features, export.export, export.objectives,
+    search.features, train.objectives,
 )  # fmt: skip
 register(app, BEGIN, versions)
-register(app, EVALUATE, evaluate.evaluate, evaluate.compare, history.history, explain.explain)
+register(app, EVALUATE, evaluate.evaluate, evaluate.compare, history.history)
 for _wing in hooks.places("commands"):
     hooks.find("commands", _wing)(app)
 app.add_typer(data.app, name="data", rich_help_panel=DATA)

@@ -8,8 +8,8 @@ from pathlib import Path
 from rankwise import check
 from rankwise.base.arrays import Json
 from rankwise.base.files import check_writable, replacing
-from rankwise.exports import targets
-from rankwise.exports.export_source import ExportedFile, ExportSource
+from rankwise.wings.exports import targets
+from rankwise.wings.exports.export_source import ExportedFile, ExportSource
 
 FORMATS = ("onnx", "treelite", "elasticsearch", "elastic-ltr", "vespa", "solr", "sql")
 """Formats, each written by the module of its name."""
@@ -68,7 +68,7 @@ def write(
     queries: Mapping[str, Json] | None = None, force: bool = False,
 ) -> tuple[Path, str]:  # fmt: skip
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
-    module = importlib.import_module(f"rankwise.exports.{check_format(name).replace('-', '_')}")
+    module = importlib.import_module(f"{__package__}.{check_format(name).replace('-', '_')}")
     path = check_writable(path, force=force)
     source = ExportSource.of(model, names, path, sums=name == "sql")
     if source.curve is not None and name != "onnx":

@@ -7,22 +7,22 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+import rankwise as rw
 from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Ids, Json
 from rankwise.base.sparse import dense
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.explain.breakdown import TOP, Breakdown, digits_for, other_features, shortened_value
-from rankwise.evaluation.systems import FeatureModel
-from rankwise.models.schema import in_from_frame, is_frame, lists_of
-from rankwise.statistics.result import Result
+from rankwise.evaluation import FeatureModel
+from rankwise.models import in_from_frame, is_frame, lists_of
+from rankwise.statistics import Result
+from rankwise.wings.explain.breakdown import TOP, Breakdown, digits_for, other_features, shortened_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from matplotlib.figure import Figure
 
-    from rankwise.models.schema import ModelInput
+    from rankwise.models import ModelInput
 
 _COLUMNS = ("documents", "ranks", "labels", "scores", "contributions", "left")
 _NEAR = 1e-3  # the share of a score by which float32 sums of thousands of trees may differ
@@ -154,7 +154,7 @@ class Explanation(Result):
 
     def figure(self, *, top: int = TOP) -> "Figure":
         """Draw the contributions of the largest features as bars, a panel for each document."""
-        from rankwise.evaluation.explain.figures import documents_figure
+        from rankwise.wings.explain.figures import documents_figure
 
         return documents_figure(self, top=top)
 
@@ -232,7 +232,7 @@ def explain(model: FeatureModel, data: "ModelInput", query: object = None) -> Ex
         hint = "pass a trained ranker, such as rw.LightGBMRanker"
         raise check.error(what, got=type(model).__name__, hint=hint)
     with in_from_frame():
-        lists = RankingDataset.from_frame(data, **model.columns_to_score()) if is_frame(data) else lists_of(data)
+        lists = rw.RankingDataset.from_frame(data, **model.columns_to_score()) if is_frame(data) else lists_of(data)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     if query is None and lists.n_queries != 1:
         got = tables.count(lists.n_queries, "query", "queries")

@@ -5,20 +5,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import rankwise as rw
 from rankwise import check
-from rankwise.base.arrays import Json
-from rankwise.models.calibrated import CalibratedModel
-from rankwise.models.forests.forest import ForestModel
-from rankwise.models.forests.query_forest import QueryForest
-from rankwise.models.formats.tree_arrays import LEAF, Nodes
-from rankwise.models.linear import LinearModel
-from rankwise.models.model import DrawnModel, Model
-from rankwise.models.sums import SumModel
+from rankwise.base.arrays import Array, Json
+from rankwise.models import (
+    LEAF,
+    CalibratedModel,
+    DrawnModel,
+    ForestModel,
+    LinearModel,
+    Model,
+    Nodes,
+    QueryForest,
+    SumModel,
+)
+from rankwise.rankers import check_fitted, wrapped
 from rankwise.rankers.expressions import objective_of
-from rankwise.rankers.sklearn import check_fitted
-from rankwise.rankers.table import load
-from rankwise.rankers.trees.wrap import wrapped
-from rankwise.statistics.calibration import Curve
+from rankwise.statistics import Curve
 
 
 class ExportedFile(NamedTuple):
@@ -48,7 +51,7 @@ class ExportSource:
     @classmethod
     def of(cls, model: object, names: Sequence[str] | None, path: Path, *, sums: bool = False) -> "ExportSource":
         """Return the source of a ranker, of a model of another library, or of the folder of a ranker."""
-        ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
+        ranker: Any = rw.load(model) if isinstance(model, str | Path) else wrapped(model) or model
         learned: Any = getattr(ranker, "model_", None)
         curve: Curve | None = None
         while isinstance(learned, CalibratedModel):
@@ -56,18 +59,18 @@ class ExportSource:
                 raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
             learned, curve = learned.model, learned.curve
         parts = list(_parts(learned)) if sums else [learned]
-        known = (ForestModel, QueryForest, LinearModel)
         drawn = isinstance(learned, DrawnModel)
-        if not all(isinstance(one, known) for one in parts) and not drawn:
+        if not drawn and not all(isinstance(one, ForestModel | QueryForest | LinearModel) for one in parts):
             raise _not_one(ranker, learned)
-        if learned.needs_lists and drawn:  # of the others some formats hold all
+        if drawn and learned.needs_lists:  # of the others some formats hold all
             raise check.error(
                 "exported models score documents one by one, and this net looks at whole lists",
                 got=repr(ranker),
                 hint="train with `attention=0` and a transform without query, or serve model.scorer()",
             )
         learned.schema.reject_start("exported models")
-        checked, notes = check.feature_names(names, learned.schema.count), _trained_with(ranker)
+        checked, trained = check.feature_names(names, learned.schema.count), _became(ranker)
+        notes = {"ranker": trained.name, "objective": objective_of(trained)}
         return cls(learned, checked or learned.schema.names, path, notes, curve)
 
     @property
@@ -87,29 +90,19 @@ class ExportSource:
         return isinstance(self.model, QueryForest)
 
     @property
-    def library(self) -> str:
-        """The library that grew the trees; empty of a net."""
-        return "" if self.forest is None else self.forest.library
-
-    @property
     def n_features(self) -> int:
         """How many features documents have."""
         return self.model.schema.count
 
     @property
-    def net(self) -> DrawnModel | None:
-        """The net, if it is one."""
+    def drawn(self) -> DrawnModel | None:
+        """The model, if it knows itself what other systems get of it, as nets do."""
         return self.model if isinstance(self.model, DrawnModel) else None
 
     @property
     def linear(self) -> LinearModel | None:
         """The linear model, if it is one."""
         return self.model if isinstance(self.model, LinearModel) else None
-
-    @property
-    def kind(self) -> str:
-        """What scores, in a few words."""
-        return f"trees of {self.library}" if self.forest is not None else self.model.kind
 
     def plain(self, system: str) -> LinearModel | None:
         """Return the linear model, if it is one of features that are only shifted and scaled; else raise."""
@@ -121,6 +114,13 @@ class ExportSource:
                 hint="train with `transform='standard'`, or export to onnx or sql",
             )
         return linear
+
+    def slopes(self, system: str) -> Array | None:
+        """Return what one of each feature adds to the score of a linear model or net; None for trees, else raise."""
+        linear = self.plain(system)
+        if linear is None:
+            return None if self.drawn is None else self.drawn.slopes_for(system)
+        return linear.slopes
 
     def trees(self, system: str, *, categories: bool = True, within: bool = False) -> Nodes:
         """Return the trees, a constant of the model as one more; an error if there are none, or none for the system.
@@ -168,18 +168,16 @@ def _parts(model: Any) -> Iterator[Model]:
         yield from _parts(one) if isinstance(one, SumModel) else [one]
 
 
-def _trained_with(ranker: Any) -> dict[str, str]:
-    """Return the name of the ranker that the model was trained by, and its objective."""
-    inner = ranker
-    while hasattr(inner, "ranker_"):  # what a ranker made of others has become
-        inner = inner.ranker_
-    return {"ranker": inner.name, "objective": objective_of(inner)}
+def _became(ranker: Any) -> Any:
+    """Return what a ranker made of others has become."""
+    while hasattr(ranker, "ranker_"):
+        ranker = ranker.ranker_
+    return ranker
 
 
 def _not_one(ranker: Any, model: Model | None) -> ValueError:
     """Return the error about what is neither trees nor a net."""
-    while hasattr(ranker, "ranker_"):  # what a ranker made of others has become
-        ranker = ranker.ranker_
+    ranker = _became(ranker)
     if model is None and hasattr(ranker, "__sklearn_is_fitted__"):
         check_fitted(ranker)
     if getattr(ranker, "weighs", False):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.models import LEAF, Nodes
 
 _BEYOND = 1e39  # greater than every float32, and a number of JSON
 

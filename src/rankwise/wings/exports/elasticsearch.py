@@ -7,8 +7,8 @@ found by their names in the set. The plugin adds up in float32.
 
 import json
 
-from rankwise.exports.export_source import ExportedFile, ExportSource
-from rankwise.exports.tree_json import xgboost_trees
+from rankwise.wings.exports.export_source import ExportedFile, ExportSource
+from rankwise.wings.exports.tree_json import xgboost_trees
 
 _SYSTEM = "Elasticsearch's plugin"
 
@@ -16,17 +16,14 @@ _SYSTEM = "Elasticsearch's plugin"
 def write(source: ExportSource) -> ExportedFile:
     """Return the body of the request."""
     names = source.known_names(_SYSTEM)
-    linear = source.plain(_SYSTEM)
-    if linear is not None:
-        kind, definition = "model/linear", json.dumps(dict(zip(names, linear.slopes.tolist(), strict=True)))
-    elif source.net is None:
-        kind, definition = "model/xgboost+json", xgboost_trees(source.trees(_SYSTEM, categories=False), names)
-    else:
-        slopes = source.net.slopes_for(_SYSTEM)
+    slopes = source.slopes(_SYSTEM)
+    if slopes is not None:
         kind, definition = "model/linear", json.dumps(dict(zip(names, slopes.tolist(), strict=True)))
-    model = {"name": source.title, "model": {"type": kind, "definition": definition}}
+    else:
+        kind, definition = "model/xgboost+json", xgboost_trees(source.trees(_SYSTEM, categories=False), names)
+    body = {"model": {"name": source.title, "model": {"type": kind, "definition": definition}}}
     load = (
         f"curl -X POST -H 'Content-Type: application/json' -d @{source.path} "
         "http://localhost:9200/_ltr/_featureset/FEATURES/_createmodel"
     )
-    return ExportedFile(json.dumps({"model": model}, ensure_ascii=False).encode(), load)
+    return ExportedFile(json.dumps(body, ensure_ascii=False).encode(), load)
