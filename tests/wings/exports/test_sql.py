@@ -13,6 +13,7 @@ from rankwise.models.formats.tree_arrays import LEAF
 from rankwise.models.sums import SumModel
 from rankwise.rankers.table import ranker_class
 from rankwise.wings.exports.sql import halfway, query
+from rankwise.wings.exports.tree_json import depths_of
 from tests.refusals import refusal
 from tests.wings.exports import test_export, test_linear, test_query_forest
 
@@ -84,7 +85,7 @@ def deep() -> Case:
     head = "\n".join(f"tree_sizes={len(body) + 7}" if "tree_sizes" in line else line for line in head.split("\n"))
     content = f"{head}\nTree=0\n{body}{rest[rest.index('end of trees') :]}"
     model.model_ = model.library.forest.read(content.encode(), model.model_.schema)
-    assert model.model_.nodes().depths().max() == 200
+    assert depths_of(model.model_.nodes()).max() == 200
     case = plain(model)
     assert np.unique(expected(case)).size > 100
     return case

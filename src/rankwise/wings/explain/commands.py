@@ -70,7 +70,7 @@ def explain(
     running.deliver(shown, output, plot, title=shown.title, about=about, top=top)
 
 
-def _read(data: str, reading: Reading, bar: Any, tables: Keywords) -> rw.RankingDataset:
+def _read(data: str, reading: Reading, bar: Any, tables: Keywords) -> "rw.RankingDataset":
     """Read the data; --query and --document once named ids here, and name columns as everywhere."""
     try:
         return reading.data(data, bar, tables)
@@ -84,8 +84,8 @@ def _read(data: str, reading: Reading, bar: Any, tables: Keywords) -> rw.Ranking
 
 
 def _shown(
-    why: rw.results.Explanation, documents: list[str] | None, above: str | None, below: str | None
-) -> rw.results.Explanation | rw.results.Breakdown:
+    why: "rw.results.Explanation", documents: list[str] | None, above: str | None, below: str | None
+) -> "rw.results.Explanation | rw.results.Breakdown":
     """Two documents against each other, one, some, or all."""
     if above is not None:
         return why.versus(above, below)

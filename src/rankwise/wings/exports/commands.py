@@ -38,9 +38,8 @@ def export(
     rankwise export model -o model.json --format vespa
     """
     running.check_target(output)
-    from rankwise.wings.exports.export import check_format, write
+    from rankwise.wings.exports.export import write
 
-    check_format(format_)
     words = None
     if names is not None:
         with check.naming(names):

@@ -16,11 +16,14 @@ _SYSTEM = "Elasticsearch's plugin"
 def write(source: ExportSource) -> ExportedFile:
     """Return the body of the request."""
     names = source.known_names(_SYSTEM)
-    slopes = source.slopes(_SYSTEM)
-    if slopes is not None:
-        kind, definition = "model/linear", json.dumps(dict(zip(names, slopes.tolist(), strict=True)))
+    if (linear := source.plain(_SYSTEM)) is not None:
+        slopes = linear.weights / linear.transform.scale
     else:
+        slopes = None if source.drawn is None else source.drawn.slopes_for(_SYSTEM)
+    if slopes is None:
         kind, definition = "model/xgboost+json", xgboost_trees(source.trees(_SYSTEM, categories=False), names)
+    else:
+        kind, definition = "model/linear", json.dumps(dict(zip(names, slopes.tolist(), strict=True)))
     body = {"model": {"name": source.title, "model": {"type": kind, "definition": definition}}}
     load = (
         f"curl -X POST -H 'Content-Type: application/json' -d @{source.path} "

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import rankwise as rw
 from rankwise import check
-from rankwise.base.arrays import Array, Json
+from rankwise.base.arrays import Column, Json
 from rankwise.models import (
     LEAF,
     CalibratedModel,
@@ -57,7 +59,10 @@ class ExportSource:
         while isinstance(learned, CalibratedModel):
             if curve is not None:
                 raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
-            learned, curve = learned.model, learned.curve
+            if (segment := learned.segments.column) is not None:
+                hint = "export model.ranker_, or calibrate without"
+                raise check.error("the curves of segments cannot be exported", got=f"segment={segment!r}", hint=hint)
+            learned, (curve,) = learned.model, learned.curves.values()
         parts = list(_parts(learned)) if sums else [learned]
         drawn = isinstance(learned, DrawnModel)
         if not drawn and not all(isinstance(one, ForestModel | QueryForest | LinearModel) for one in parts):
@@ -115,13 +120,6 @@ class ExportSource:
             )
         return linear
 
-    def slopes(self, system: str) -> Array | None:
-        """Return what one of each feature adds to the score of a linear model or net; None for trees, else raise."""
-        linear = self.plain(system)
-        if linear is None:
-            return None if self.drawn is None else self.drawn.slopes_for(system)
-        return linear.slopes
-
     def trees(self, system: str, *, categories: bool = True, within: bool = False) -> Nodes:
         """Return the trees, a constant of the model as one more; an error if there are none, or none for the system.
 
@@ -148,8 +146,9 @@ class ExportSource:
                 hint="make a column of 0 and 1 for each category, or export to onnx, treelite or vespa",
             )
         if nodes.base:
-            roots = [*nodes.roots, nodes.feature.size]
-            nodes = nodes.grown(roots=roots, feature=[LEAF], left=[0], right=[0], value=[nodes.base])
+            nodes = grown(
+                nodes, [*nodes.roots, nodes.feature.size], feature=[LEAF], left=[0], right=[0], value=[nodes.base]
+            )
         return replace(nodes, base=0.0)
 
     def known_names(self, system: str) -> tuple[str, ...]:
@@ -160,6 +159,14 @@ class ExportSource:
                 hint=f"name all {self.n_features} with `names=[…]`, in the order of training",
             )
         return self.names
+
+
+def grown(nodes: Nodes, roots: Sequence[int] | Column, **more: Sequence[float] | Column) -> Nodes:
+    """Add nodes after the last: ``feature``, ``left``, ``right`` and ``value`` of each; and change ``roots``."""
+    more |= {"threshold": np.zeros(len(more["feature"])), "missing_left": np.ones(len(more["feature"]))}
+    before = {name: getattr(nodes, name) for name in more}
+    columns = {name: np.append(column, more[name]).astype(column.dtype) for name, column in before.items()}
+    return replace(nodes, roots=np.asarray(roots, np.int32), **columns)
 
 
 def _parts(model: Any) -> Iterator[Model]:

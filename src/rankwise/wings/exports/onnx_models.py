@@ -7,6 +7,7 @@ from rankwise.base.arrays import Keywords
 from rankwise.models import LEAF, LinearModel, Nodes
 from rankwise.models.formats.onnx_graph import Drawing, Graph, broken_lines
 from rankwise.statistics import Curve
+from rankwise.wings.exports.export_source import grown
 
 _SMALLER, _MEMBER = 0, 6  # how a node decides: at most the threshold, or one of a set
 
@@ -131,4 +132,4 @@ def _rooted(nodes: Nodes) -> Nodes:
     leaves, roots = nodes.roots[alone], nodes.roots.copy()
     roots[alone] = nodes.feature.size + np.arange(leaves.size)
     nothing = np.zeros(leaves.size)
-    return nodes.grown(roots=roots, feature=nothing, left=leaves, right=leaves, value=nothing)
+    return grown(nodes, roots, feature=nothing, left=leaves, right=leaves, value=nothing)
