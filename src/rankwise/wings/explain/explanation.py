@@ -1,6 +1,7 @@
 """Why the documents of a query are ranked as they are: what each feature adds to each score."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,18 +122,21 @@ class Explanation(Result):
         All other features are one row.
         """
         n = min(self.shown, len(self.documents))
-        parts, scores = self.contributions[:n], self.scores[:n]
+        parts, labels = self.contributions[:n], self.labels[:n]
         chosen, digits = largest(parts, top), digits_for(parts)
-        rest = parts.sum(1) - parts[:, chosen].sum(1)
-        grades = [tables.NOTHING if np.isnan(label) else f"{label:g}" for label in self.labels[:n]]
+        added = partial(tables.number, digits=digits, signed=True)
+        room = 1 + max(len(added(part)) for part in parts.ravel())
         lines = [("document", [tables.shortened(str(document)) for document in self.documents[:n]])]
         if not np.isnan(self.labels).all():
-            lines.append(("label", grades))
+            lines.append(("label", [tables.NOTHING if np.isnan(label) else f"{label:g}" for label in labels]))
         lines.append((self.start_name, [tables.number(self.start, digits)] * n))
-        lines += [(tables.shortened(self.features[j], 40), self._cells(j, n, digits)) for j in chosen]
-        for name in other_features(len(self.features) - len(chosen)):
-            lines.append((name, [tables.number(x, digits, signed=True) for x in rest]))
-        lines.append(("score", [tables.number(score, digits) for score in scores]))
+        for j in chosen:
+            pairs = zip((shortened_value(values[j]) for values in self.values), parts[:, j], strict=False)
+            cells = [f"{value} {added(part).rjust(room)}" for value, part in pairs]
+            lines.append((tables.shortened(self.features[j], 40), cells))
+        rest = [added(part) for part in parts.sum(1) - parts[:, chosen].sum(1)]
+        lines += [(name, rest) for name in other_features(len(self.features) - len(chosen))]
+        lines.append(("score", [tables.number(score, digits) for score in self.scores[:n]]))
         more = (f"The first {n} of {len(self.documents):,} documents.",) if n < len(self.documents) else ()
         return tables.Table(
             header=("rank", *map(str, self.ranks[:n])),
@@ -140,13 +144,6 @@ class Explanation(Result):
             align="l" + "r" * n,
             notes=("Beside each feature: its value, and what it adds to the score.", *more, *self._notes(slice(0, n))),
         )
-
-    def _cells(self, feature: int, n: int, digits: int) -> list[str]:
-        """Return the value of a feature and its contribution, of each of the first documents."""
-        room = 1 + max(len(tables.number(x, digits, signed=True)) for x in self.contributions[:n].ravel())
-        adds = (tables.number(x, digits, signed=True).rjust(room) for x in self.contributions[:n, feature])
-        values = (shortened_value(values[feature]) for values in self.values)
-        return [f"{value} {added}" for value, added in zip(values, adds, strict=False)]
 
     def tables(self, *, top: int = TOP) -> list[tables.Table]:
         """Return the table with its title."""
