@@ -17,8 +17,6 @@ from rankwise.data.synthetic.lists import synthetic as synthetic
 from rankwise.evaluation.compare import compare as compare
 from rankwise.evaluation.diversify import diversify as diversify
 from rankwise.evaluation.evaluate import evaluate as evaluate
-from rankwise.evaluation.explain.explanation import explain as explain
-from rankwise.exports.export import export as export
 from rankwise.metrics.base import Metric as Metric
 from rankwise.metrics.table import metric as metric
 from rankwise.model_selection.cross_validate import cross_validate as cross_validate
@@ -43,6 +41,8 @@ from rankwise.rankers.trees.wrap import wrap as wrap
 from rankwise.rankers.trees.xgboost.ranker import XGBoostRanker as XGBoostRanker
 from rankwise.statistics.comparison import Comparison as Comparison
 from rankwise.statistics.evaluation import Evaluation as Evaluation
+from rankwise.wings.explain.explanation import explain as explain
+from rankwise.wings.exports.export import export as export
 from rankwise.wings.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.wings.text.fusion import fuse as fuse
 from rankwise.wings.tuning.auto.ranker import AutoRanker as AutoRanker

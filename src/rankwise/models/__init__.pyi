@@ -1,7 +1,13 @@
+from rankwise.models.calibrated import CalibratedModel as CalibratedModel
 from rankwise.models.forests.forest import ForestModel as ForestModel
 from rankwise.models.forests.lightgbm import lightgbm as lightgbm
 from rankwise.models.forests.lightgbm import threads as threads
+from rankwise.models.forests.query_forest import QueryForest as QueryForest
 from rankwise.models.formats import onnx_graph as onnx_graph
+from rankwise.models.formats.tree_arrays import LEAF as LEAF
+from rankwise.models.formats.tree_arrays import Nodes as Nodes
+from rankwise.models.linear import LinearModel as LinearModel
+from rankwise.models.linear import LinearTransform as LinearTransform
 from rankwise.models.model import Contributions as Contributions
 from rankwise.models.model import DrawnModel as DrawnModel
 from rankwise.models.model import Model as Model
@@ -14,9 +20,12 @@ from rankwise.models.model_card import line as line
 from rankwise.models.model_card import section as section
 from rankwise.models.schema import ModelInput as ModelInput
 from rankwise.models.schema import Schema as Schema
+from rankwise.models.schema import in_from_frame as in_from_frame
 from rankwise.models.schema import is_frame as is_frame
+from rankwise.models.schema import lists_of as lists_of
 from rankwise.models.storage import InvalidModelError as InvalidModelError
 from rankwise.models.storage import rejecting as rejecting
+from rankwise.models.sums import SumModel as SumModel
 from rankwise.models.torch import weights as weights
 from rankwise.models.torch.state import one_thread as one_thread
 from rankwise.models.torch.state import own_randomness as own_randomness

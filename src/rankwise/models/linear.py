@@ -135,11 +135,6 @@ class LinearModel(Model):
         """Transformed features of the mean document of the training data."""
         self.penalty, self.rounds, self.needs_lists = penalty, rounds, transform.query
 
-    @property
-    def slopes(self) -> Array:
-        """What one of each feature adds to the score, where features are only shifted and scaled."""
-        return self.weights / self.transform.scale
-
     def scores(self, features: Matrix, offsets: Offsets | None = None) -> Array:
         """Return one score per document."""
         require_lists(self, offsets)

@@ -38,6 +38,7 @@ from rankwise.rankers.trees.learner import no_split as no_split
 from rankwise.rankers.trees.protocol import USUAL as USUAL
 from rankwise.rankers.trees.protocol import Growth as Growth
 from rankwise.rankers.trees.ranker import TreeRanker as TreeRanker
+from rankwise.rankers.trees.wrap import wrapped as wrapped
 
 from . import expressions as expressions
 from . import fit_arguments as fit_arguments

@@ -1,4 +1,5 @@
 from rankwise.metrics.base import weighted_mean as weighted_mean
+from rankwise.statistics.calibration import Curve as Curve
 from rankwise.statistics.comparison import Pair as Pair
 from rankwise.statistics.diagnostics import Diagnostic as Diagnostic
 from rankwise.statistics.diagnostics import Findings as Findings

@@ -12,13 +12,8 @@ import numpy as np
 
 from rankwise import check
 from rankwise.base.arrays import Array, Floats
-from rankwise.exports.export_source import ExportedFile, ExportSource
-from rankwise.models.forests.query_forest import QueryForest
-from rankwise.models.formats.tree_arrays import LEAF, Nodes
-from rankwise.models.linear import LinearModel, LinearTransform
-from rankwise.models.model import Model
-from rankwise.models.schema import Schema
-from rankwise.models.sums import SumModel
+from rankwise.models import LEAF, LinearModel, LinearTransform, Model, Nodes, QueryForest, Schema, SumModel
+from rankwise.wings.exports.export_source import ExportedFile, ExportSource
 
 MOST = 1_000_000
 """Bytes of a query: the limit of SQLite as it is often compiled."""
@@ -34,7 +29,7 @@ _BEYOND = np.float64(2.0**128)  # where doubles begin that are infinite as float
 def write(source: ExportSource) -> ExportedFile:
     """Return the query."""
     names = source.known_names("SQL")
-    if source.net is not None:
+    if source.drawn is not None:
         hint = "train trees or a LinearRanker, or export to onnx"
         raise check.error("a query in SQL is written of linear models, trees and sums of them", got="a net", hint=hint)
     if reserved := [name for name in names if name.lower() in _KEYS]:

@@ -9,9 +9,9 @@ import pytest
 
 import rankwise as rw
 from tests.cli.running import refused, run
-from tests.exports.test_export import NAMES, lists, rows_for
-from tests.exports.test_sql import trained
 from tests.refusals import refusal
+from tests.wings.exports.test_export import NAMES, lists, rows_for
+from tests.wings.exports.test_sql import trained
 
 RULES = {
     "opensearch-2.19": "zero", "opensearch-3.1.0": "zero", "opensearch-3.2": "right", "opensearch-3.7": "right",

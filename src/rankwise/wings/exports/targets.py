@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.exports.export_source import ExportSource
-from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.models import LEAF
+from rankwise.wings.exports.export_source import ExportSource
 
 
 class Since(NamedTuple):
@@ -81,10 +81,10 @@ def _differ(source: ExportSource, name: str, missing: str) -> NDArray[np.bool_]:
         transform = linear.transform  # Solr has a default value for each feature
         at_zero = (0.0 - transform.center) / transform.scale
         differs = (linear.weights != 0.0) & (transform.fill != at_zero) & (name != "solr")
-    elif source.net is not None:
+    elif source.drawn is not None:
         raise check.error("a target is checked of trees and linear models", got="a net", hint="leave the target out")
     elif missing != "goes where the split says":
-        nodes: Nodes = source.trees(name)
+        nodes = source.trees(name)
         to_left = nodes.threshold >= 0.0 if missing != "goes right" else np.zeros(nodes.feature.size, np.bool_)
         wrong = (nodes.feature != LEAF) & (nodes.missing_left != to_left)
         differs[nodes.feature[wrong]] = True

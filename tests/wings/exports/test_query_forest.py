@@ -8,8 +8,8 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers.table import ranker_class
-from tests.exports.test_linear import lists
 from tests.refusals import refusal
+from tests.wings.exports.test_linear import lists
 
 
 def trained(library: str) -> Any:

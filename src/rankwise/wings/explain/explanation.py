@@ -1,28 +1,29 @@
 """Why the documents of a query are ranked as they are: what each feature adds to each score."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+import rankwise as rw
 from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Ids, Json
 from rankwise.base.sparse import dense
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.explain.breakdown import TOP, Breakdown, digits_for, other_features, shortened_value
-from rankwise.evaluation.systems import FeatureModel
-from rankwise.models.schema import in_from_frame, is_frame, lists_of
-from rankwise.statistics.result import Result
+from rankwise.evaluation import FeatureModel
+from rankwise.models import in_from_frame, is_frame, lists_of
+from rankwise.statistics import Result
+from rankwise.wings.explain.breakdown import TOP, Breakdown, digits_for, other_features, shortened_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from matplotlib.figure import Figure
 
-    from rankwise.models.schema import ModelInput
+    from rankwise.models import ModelInput
 
 _COLUMNS = ("documents", "ranks", "labels", "scores", "contributions", "left")
 _NEAR = 1e-3  # the share of a score by which float32 sums of thousands of trees may differ
@@ -121,18 +122,21 @@ class Explanation(Result):
         All other features are one row.
         """
         n = min(self.shown, len(self.documents))
-        parts, scores = self.contributions[:n], self.scores[:n]
+        parts, labels = self.contributions[:n], self.labels[:n]
         chosen, digits = largest(parts, top), digits_for(parts)
-        rest = parts.sum(1) - parts[:, chosen].sum(1)
-        grades = [tables.NOTHING if np.isnan(label) else f"{label:g}" for label in self.labels[:n]]
+        added = partial(tables.number, digits=digits, signed=True)
+        room = 1 + max(len(added(part)) for part in parts.ravel())
         lines = [("document", [tables.shortened(str(document)) for document in self.documents[:n]])]
         if not np.isnan(self.labels).all():
-            lines.append(("label", grades))
+            lines.append(("label", [tables.NOTHING if np.isnan(label) else f"{label:g}" for label in labels]))
         lines.append((self.start_name, [tables.number(self.start, digits)] * n))
-        lines += [(tables.shortened(self.features[j], 40), self._cells(j, n, digits)) for j in chosen]
-        for name in other_features(len(self.features) - len(chosen)):
-            lines.append((name, [tables.number(x, digits, signed=True) for x in rest]))
-        lines.append(("score", [tables.number(score, digits) for score in scores]))
+        for j in chosen:
+            pairs = zip((shortened_value(values[j]) for values in self.values), parts[:, j], strict=False)
+            cells = [f"{value} {added(part).rjust(room)}" for value, part in pairs]
+            lines.append((tables.shortened(self.features[j], 40), cells))
+        rest = [added(part) for part in parts.sum(1) - parts[:, chosen].sum(1)]
+        lines += [(name, rest) for name in other_features(len(self.features) - len(chosen))]
+        lines.append(("score", [tables.number(score, digits) for score in self.scores[:n]]))
         more = (f"The first {n} of {len(self.documents):,} documents.",) if n < len(self.documents) else ()
         return tables.Table(
             header=("rank", *map(str, self.ranks[:n])),
@@ -141,20 +145,13 @@ class Explanation(Result):
             notes=("Beside each feature: its value, and what it adds to the score.", *more, *self._notes(slice(0, n))),
         )
 
-    def _cells(self, feature: int, n: int, digits: int) -> list[str]:
-        """Return the value of a feature and its contribution, of each of the first documents."""
-        room = 1 + max(len(tables.number(x, digits, signed=True)) for x in self.contributions[:n].ravel())
-        adds = (tables.number(x, digits, signed=True).rjust(room) for x in self.contributions[:n, feature])
-        values = (shortened_value(values[feature]) for values in self.values)
-        return [f"{value} {added}" for value, added in zip(values, adds, strict=False)]
-
     def tables(self, *, top: int = TOP) -> list[tables.Table]:
         """Return the table with its title."""
         return [replace(self.table(top), title=self.title)]
 
     def figure(self, *, top: int = TOP) -> "Figure":
         """Draw the contributions of the largest features as bars, a panel for each document."""
-        from rankwise.evaluation.explain.figures import documents_figure
+        from rankwise.wings.explain.figures import documents_figure
 
         return documents_figure(self, top=top)
 
@@ -232,7 +229,7 @@ def explain(model: FeatureModel, data: "ModelInput", query: object = None) -> Ex
         hint = "pass a trained ranker, such as rw.LightGBMRanker"
         raise check.error(what, got=type(model).__name__, hint=hint)
     with in_from_frame():
-        lists = RankingDataset.from_frame(data, **model.columns_to_score()) if is_frame(data) else lists_of(data)
+        lists = rw.RankingDataset.from_frame(data, **model.columns_to_score()) if is_frame(data) else lists_of(data)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     if query is None and lists.n_queries != 1:
         got = tables.count(lists.n_queries, "query", "queries")

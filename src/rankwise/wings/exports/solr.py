@@ -13,10 +13,9 @@ import json
 import numpy as np
 
 from rankwise.base.arrays import Floats, Json
-from rankwise.exports.export_source import ExportedFile, ExportSource
-from rankwise.exports.tree_json import write_trees
-from rankwise.models.formats.tree_arrays import LEAF
-from rankwise.models.linear import LinearModel
+from rankwise.models import LEAF, LinearModel
+from rankwise.wings.exports.export_source import ExportedFile, ExportSource
+from rankwise.wings.exports.tree_json import write_trees
 
 _SLACK = np.float32(1e-6)  # that Solr adds to thresholds
 

@@ -1,21 +1,15 @@
 """The command ``explain``."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import rankwise as rw
 from rankwise import check
 from rankwise.base.arrays import Keywords
-from rankwise.base.steps import Steps
 from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.cli import arguments, console, outputs
-from rankwise.cli.data_options import Reading
-from rankwise.cli.options import Only
-from rankwise.cli.running import Running
+from rankwise.cli.wing import EVALUATE, Only, Reading, Running, arguments, console, outputs, register
 
 if TYPE_CHECKING:
-    from rankwise.data.dataset import RankingDataset
-    from rankwise.evaluation.explain.breakdown import Breakdown
-    from rankwise.evaluation.explain.explanation import Explanation
+    from typer import Typer
 
 _DOCUMENT = Option(metavar="ID")
 
@@ -53,8 +47,6 @@ def explain(
     rankwise explain model test.txt --id 15928 --above GX010-40 --below GX016-32 --plot why.png
     rankwise explain model mq2008 --fold 2 --id 15928 -o why.csv
     """
-    from rankwise.rankers.ensembles.calibrated import CalibratedRanker
-
     running.check_target(output, outputs.TABLES)
     running.check_target(plot, outputs.PICTURES, beside=output)
     if (above is None) != (below is None):
@@ -65,7 +57,7 @@ def explain(
     with running.steps(3) as bar:
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
-        if isinstance(ranker, CalibratedRanker):  # contributions do not add up to probabilities
+        if isinstance(ranker, rw.CalibratedRanker):  # contributions do not add up to probabilities
             console.note("explains the scores before calibration, which rank the documents of a query alike")
             ranker = ranker.ranker_
         bar.step(f"Reading {data}")
@@ -78,7 +70,7 @@ def explain(
     running.deliver(shown, output, plot, title=shown.title, about=about, top=top)
 
 
-def _read(data: str, reading: Reading, bar: Steps, tables: Keywords) -> "RankingDataset":
+def _read(data: str, reading: Reading, bar: Any, tables: Keywords) -> "rw.RankingDataset":
     """Read the data; --query and --document once named ids here, and name columns as everywhere."""
     try:
         return reading.data(data, bar, tables)
@@ -92,11 +84,16 @@ def _read(data: str, reading: Reading, bar: Steps, tables: Keywords) -> "Ranking
 
 
 def _shown(
-    why: "Explanation", documents: list[str] | None, above: str | None, below: str | None
-) -> "Explanation | Breakdown":
+    why: "rw.results.Explanation", documents: list[str] | None, above: str | None, below: str | None
+) -> "rw.results.Explanation | rw.results.Breakdown":
     """Two documents against each other, one, some, or all."""
     if above is not None:
         return why.versus(above, below)
     if not documents:
         return why
     return why.document(documents[0]) if len(documents) == 1 else why.take(documents)
+
+
+def add(app: "Typer") -> None:
+    """Add the commands of the wing."""
+    register(app, EVALUATE, explain)

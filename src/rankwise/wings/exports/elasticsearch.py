@@ -7,8 +7,9 @@ found by their names in the set. The plugin adds up in float32.
 
 import json
 
-from rankwise.exports.export_source import ExportedFile, ExportSource
-from rankwise.exports.tree_json import xgboost_trees
+from rankwise.base.arrays import Array
+from rankwise.wings.exports.export_source import ExportedFile, ExportSource
+from rankwise.wings.exports.tree_json import xgboost_trees
 
 _SYSTEM = "Elasticsearch's plugin"
 
@@ -16,17 +17,21 @@ _SYSTEM = "Elasticsearch's plugin"
 def write(source: ExportSource) -> ExportedFile:
     """Return the body of the request."""
     names = source.known_names(_SYSTEM)
-    linear = source.plain(_SYSTEM)
-    if linear is not None:
-        kind, definition = "model/linear", json.dumps(dict(zip(names, linear.slopes.tolist(), strict=True)))
-    elif source.net is None:
+    slopes = _slopes(source)
+    if slopes is None:
         kind, definition = "model/xgboost+json", xgboost_trees(source.trees(_SYSTEM, categories=False), names)
     else:
-        slopes = source.net.slopes_for(_SYSTEM)
         kind, definition = "model/linear", json.dumps(dict(zip(names, slopes.tolist(), strict=True)))
-    model = {"name": source.title, "model": {"type": kind, "definition": definition}}
+    body = {"model": {"name": source.title, "model": {"type": kind, "definition": definition}}}
     load = (
         f"curl -X POST -H 'Content-Type: application/json' -d @{source.path} "
         "http://localhost:9200/_ltr/_featureset/FEATURES/_createmodel"
     )
-    return ExportedFile(json.dumps({"model": model}, ensure_ascii=False).encode(), load)
+    return ExportedFile(json.dumps(body, ensure_ascii=False).encode(), load)
+
+
+def _slopes(source: ExportSource) -> Array | None:
+    """Return what one of each feature adds to the score of a linear model, or of a net that is one; None of trees."""
+    if (linear := source.plain(_SYSTEM)) is not None:
+        return linear.weights / linear.transform.scale
+    return None if source.drawn is None else source.drawn.slopes_for(_SYSTEM)

@@ -11,7 +11,7 @@ import polars as pl
 from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json
-from rankwise.statistics.result import Result
+from rankwise.statistics import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ MISSING = "missing"
 class Breakdown(Result):
     """How a score, or the difference of two, comes about: ``start`` and all ``contributions`` add up to ``end``.
 
-    Made by ``document`` and ``versus`` of an :class:`~rankwise.evaluation.explain.explanation.Explanation`.
+    Made by ``document`` and ``versus`` of an :class:`~rankwise.wings.explain.explanation.Explanation`.
 
     >>> step = Breakdown(title="query a, document 3", features=("bm25", "clicks", "age"),
     ...     values={"value": ("2.5", "7", None)}, contributions=np.array([0.25, -0.75, 0.0]),
@@ -83,7 +83,7 @@ class Breakdown(Result):
 
     def figure(self, *, top: int = TOP) -> "Figure":
         """Draw the steps from the start to the end as a waterfall."""
-        from rankwise.evaluation.explain.figures import waterfall_figure
+        from rankwise.wings.explain.figures import waterfall_figure
 
         return waterfall_figure(self, top=top)
 

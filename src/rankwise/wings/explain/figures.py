@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Keywords
-from rankwise.evaluation.explain.breakdown import digits_for, other_features, shortened_value
-from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas
+from rankwise.statistics import BLUE, GREY, VERMILLION, canvas
+from rankwise.wings.explain.breakdown import digits_for, other_features, shortened_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from rankwise.evaluation.explain.breakdown import Breakdown
-    from rankwise.evaluation.explain.explanation import Explanation
+    from rankwise.wings.explain.breakdown import Breakdown
+    from rankwise.wings.explain.explanation import Explanation
 
 _ROW = 0.27  # inches of height for a bar
 _MOST_PANELS = 8

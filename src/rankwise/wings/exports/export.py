@@ -8,8 +8,8 @@ from pathlib import Path
 from rankwise import check
 from rankwise.base.arrays import Json
 from rankwise.base.files import check_writable, replacing
-from rankwise.exports import targets
-from rankwise.exports.export_source import ExportedFile, ExportSource
+from rankwise.wings.exports import targets
+from rankwise.wings.exports.export_source import ExportedFile, ExportSource
 
 FORMATS = ("onnx", "treelite", "elasticsearch", "elastic-ltr", "vespa", "solr", "sql")
 """Formats, each written by the module of its name."""
@@ -55,20 +55,15 @@ def export(
     return write(model, path, format, names=names, target=target, queries=queries, force=force)[0]
 
 
-def check_format(name: str) -> str:
-    """Check the name of a format."""
-    if name == "ranklib":
-        hint = "`set format='elasticsearch'`: its model/xgboost+json is read by the same plugin as model/ranklib"
-        raise check.error("models are not exported to RankLib's format", got="'ranklib'", hint=hint)
-    return check.choice("format", name, FORMATS)
-
-
 def write(
     model: object, path: str | Path, name: str, *, names: Sequence[str] | None = None, target: str | None = None,
     queries: Mapping[str, Json] | None = None, force: bool = False,
 ) -> tuple[Path, str]:  # fmt: skip
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
-    module = importlib.import_module(f"rankwise.exports.{check_format(name).replace('-', '_')}")
+    if name == "ranklib":
+        hint = "`set format='elasticsearch'`: its model/xgboost+json is read by the same plugin as model/ranklib"
+        raise check.error("models are not exported to RankLib's format", got="'ranklib'", hint=hint)
+    module = importlib.import_module(f"{__package__}.{check.choice('format', name, FORMATS).replace('-', '_')}")
     path = check_writable(path, force=force)
     source = ExportSource.of(model, names, path, sums=name == "sql")
     if source.curve is not None and name != "onnx":

@@ -13,9 +13,9 @@ import pytest
 import treelite
 
 import rankwise as rw
-from rankwise.exports.export import FORMATS, write
-from rankwise.exports.solr import before_slack
 from rankwise.rankers.table import ranker_class
+from rankwise.wings.exports.export import FORMATS, write
+from rankwise.wings.exports.solr import before_slack
 from tests.cli.running import run
 from tests.refusals import refusal, refuses
 

@@ -13,9 +13,9 @@ import re
 from collections.abc import Sequence
 
 from rankwise import check
-from rankwise.exports.export_source import ExportedFile, ExportSource
-from rankwise.exports.tree_json import lightgbm_model, xgboost_trees
-from rankwise.models.linear import LinearModel
+from rankwise.models import LinearModel
+from rankwise.wings.exports.export_source import ExportedFile, ExportSource
+from rankwise.wings.exports.tree_json import lightgbm_model, xgboost_trees
 
 _RANK_FEATURE = re.compile(r"[A-Za-z_][\w.]*(\([^()]*\)(\.[\w.]+)?)?")
 
@@ -34,7 +34,7 @@ def write(source: ExportSource) -> ExportedFile:
         load = f"put it beside the schema, and write expression: file:{source.path.name} in a rank profile"
         return ExportedFile(_expression(linear, names).encode(), load)
     nodes = source.trees("Vespa")
-    like_lightgbm = source.library == "lightgbm" or nodes.categories
+    like_lightgbm = getattr(source.forest, "library", "") == "lightgbm" or nodes.categories
     columns = sorted({int(nodes.feature[node]) for node in nodes.categories})
     texts = _categories(source, columns)
     content = lightgbm_model(nodes, names, texts) if like_lightgbm else xgboost_trees(nodes, names)

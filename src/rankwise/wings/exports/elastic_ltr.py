@@ -10,8 +10,8 @@ import json
 import numpy as np
 
 from rankwise.base.arrays import Json
-from rankwise.exports.export_source import ExportedFile, ExportSource
-from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.models import LEAF, Nodes
+from rankwise.wings.exports.export_source import ExportedFile, ExportSource
 
 _LARGEST = float(np.finfo(np.float32).max)
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from rankwise import check
-from rankwise.exports.export_source import ExportedFile, ExportSource
-from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.models import LEAF, Nodes
+from rankwise.wings.exports.export_source import ExportedFile, ExportSource
 
 
 def write(source: ExportSource) -> ExportedFile:

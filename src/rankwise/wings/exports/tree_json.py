@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.models import LEAF, Nodes
 
 _BEYOND = 1e39  # greater than every float32, and a number of JSON
 
@@ -24,7 +25,7 @@ def above(nodes: Nodes) -> list[float]:
 
 def xgboost_trees(nodes: Nodes, names: tuple[str, ...]) -> str:
     """An array of trees, as ``Booster.get_dump(dump_format="json")`` gives them one by one."""
-    limits, depths = above(nodes), nodes.depths().tolist()
+    limits, depths = above(nodes), depths_of(nodes).tolist()
 
     def write(node: int, number: int, children: tuple[tuple[int, str], tuple[int, str]] | None) -> str:
         if children is None:
@@ -97,6 +98,14 @@ def lightgbm_model(nodes: Nodes, names: tuple[str, ...], categories: Mapping[int
         for number, text in enumerate(write_trees(nodes, write))
     )
     return json.dumps(head)[:-1] + ',\n"tree_info":[' + ",\n".join(trees) + "]}"
+
+
+def depths_of(nodes: Nodes) -> NDArray[np.int32]:
+    """Return how many splits lie above each node; parents come before their children."""
+    depths = np.zeros(nodes.feature.size, np.int32)
+    for node in np.flatnonzero(nodes.feature != LEAF).tolist():
+        depths[[nodes.left[node], nodes.right[node]]] = depths[node] + 1
+    return depths
 
 
 def _texts(nodes: Nodes, node: int, listed: tuple[str, ...] | None) -> tuple[list[str], bool]:

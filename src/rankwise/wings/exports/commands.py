@@ -1,14 +1,14 @@
-"""The commands ``export`` and ``objectives``."""
+"""The command ``export``."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rankwise import check
 from rankwise.check.parameters import Option, Unset
-from rankwise.cli import arguments, console
-from rankwise.cli.options import Only
-from rankwise.cli.running import Running
+from rankwise.cli.wing import TRAIN, Only, Running, arguments, console, register
+
+if TYPE_CHECKING:
+    from typer import Typer
 
 
 def export(
@@ -38,9 +38,8 @@ def export(
     rankwise export model -o model.json --format vespa
     """
     running.check_target(output)
-    from rankwise.exports.export import check_format, write
+    from rankwise.wings.exports.export import write
 
-    check_format(format_)
     words = None
     if names is not None:
         with check.naming(names):
@@ -53,15 +52,6 @@ def export(
         console.note(note)
 
 
-def objectives(*, running: Annotated[Running, Only("json")]) -> None:
-    """List every objective and wrapper: its paper, its arguments with their defaults, whether its Hessian is exact.
-
-    An objective is written as in Python: a name, with arguments where they differ from their defaults. A wrapper goes
-    around one, and objectives can be added up.
-
-    rankwise objectives
-    rankwise objectives --json
-    """
-    from rankwise.objectives.catalogue import every, table
-
-    running.show([asdict(entry) for entry in every()], ("", table()))
+def add(app: "Typer") -> None:
+    """Add the commands of the wing."""
+    register(app, TRAIN, export)

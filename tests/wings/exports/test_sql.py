@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.exports.sql import halfway, query
 from rankwise.models.forests.forest import ForestModel
 from rankwise.models.formats.tree_arrays import LEAF
 from rankwise.models.sums import SumModel
 from rankwise.rankers.table import ranker_class
-from tests.exports import test_export, test_linear, test_query_forest
+from rankwise.wings.exports.sql import halfway, query
+from rankwise.wings.exports.tree_json import depths_of
 from tests.refusals import refusal
+from tests.wings.exports import test_export, test_linear, test_query_forest
 
 NAMES = test_export.NAMES
 WORDS = tuple(f'it\'s "{k}" \\' for k in range(40))
@@ -84,7 +85,7 @@ def deep() -> Case:
     head = "\n".join(f"tree_sizes={len(body) + 7}" if "tree_sizes" in line else line for line in head.split("\n"))
     content = f"{head}\nTree=0\n{body}{rest[rest.index('end of trees') :]}"
     model.model_ = model.library.forest.read(content.encode(), model.model_.schema)
-    assert model.model_.nodes().depths().max() == 200
+    assert depths_of(model.model_.nodes()).max() == 200
     case = plain(model)
     assert np.unique(expected(case)).size > 100
     return case
@@ -208,7 +209,7 @@ def test_nets_and_what_is_too_large_are_refused(tmp_path, monkeypatch):
             hint="train fewer or smaller trees, rounds=… and leaves=…, a LinearRanker with transform=…",
         ),
     ):
-        smaller.setattr("rankwise.exports.sql.MOST", 900)
+        smaller.setattr("rankwise.wings.exports.sql.MOST", 900)
         rw.export(trained("lightgbm"), tmp_path / "model.sql", "sql")
     data = test_export.lists(missing=0.1)
     net = rw.NeuralRanker(epochs=1, hidden=(4,), threads=1, device="cpu").fit(data)
@@ -223,7 +224,7 @@ def test_nets_and_what_is_too_large_are_refused(tmp_path, monkeypatch):
 
 def test_a_query_reads_any_table():
     """Another transform may stand between the table and the model: columns are named by who calls."""
-    from rankwise.exports.sql import Steps, score
+    from rankwise.wings.exports.sql import Steps, score
 
     model = trained("lightgbm").model_
     steps = Steps([f'"{name}" AS a{number}' for number, name in enumerate(NAMES)], table="(SELECT * FROM documents)")

@@ -5,20 +5,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+import rankwise as rw
 from rankwise import check
-from rankwise.base.arrays import Json
-from rankwise.models.calibrated import CalibratedModel
-from rankwise.models.forests.forest import ForestModel
-from rankwise.models.forests.query_forest import QueryForest
-from rankwise.models.formats.tree_arrays import LEAF, Nodes
-from rankwise.models.linear import LinearModel
-from rankwise.models.model import DrawnModel, Model
-from rankwise.models.sums import SumModel
+from rankwise.base.arrays import Column, Json, Keywords
+from rankwise.models import (
+    LEAF,
+    CalibratedModel,
+    DrawnModel,
+    ForestModel,
+    LinearModel,
+    Model,
+    Nodes,
+    QueryForest,
+    SumModel,
+)
+from rankwise.rankers import check_fitted, wrapped
 from rankwise.rankers.expressions import objective_of
-from rankwise.rankers.sklearn import check_fitted
-from rankwise.rankers.table import load
-from rankwise.rankers.trees.wrap import wrapped
-from rankwise.statistics.calibration import Curve
+from rankwise.statistics import Curve
 
 
 class ExportedFile(NamedTuple):
@@ -48,7 +53,7 @@ class ExportSource:
     @classmethod
     def of(cls, model: object, names: Sequence[str] | None, path: Path, *, sums: bool = False) -> "ExportSource":
         """Return the source of a ranker, of a model of another library, or of the folder of a ranker."""
-        ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
+        ranker: Any = rw.load(model) if isinstance(model, str | Path) else wrapped(model) or model
         learned: Any = getattr(ranker, "model_", None)
         curve: Curve | None = None
         while isinstance(learned, CalibratedModel):
@@ -56,18 +61,18 @@ class ExportSource:
                 raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
             learned, curve = learned.model, learned.curve
         parts = list(_parts(learned)) if sums else [learned]
-        known = (ForestModel, QueryForest, LinearModel)
         drawn = isinstance(learned, DrawnModel)
-        if not all(isinstance(one, known) for one in parts) and not drawn:
+        if not drawn and not all(isinstance(one, ForestModel | QueryForest | LinearModel) for one in parts):
             raise _not_one(ranker, learned)
-        if learned.needs_lists and drawn:  # of the others some formats hold all
+        if drawn and learned.needs_lists:  # of the others some formats hold all
             raise check.error(
                 "exported models score documents one by one, and this net looks at whole lists",
                 got=repr(ranker),
                 hint="train with `attention=0` and a transform without query, or serve model.scorer()",
             )
         learned.schema.reject_start("exported models")
-        checked, notes = check.feature_names(names, learned.schema.count), _trained_with(ranker)
+        checked, trained = check.feature_names(names, learned.schema.count), _became(ranker)
+        notes = {"ranker": trained.name, "objective": objective_of(trained)}
         return cls(learned, checked or learned.schema.names, path, notes, curve)
 
     @property
@@ -87,29 +92,19 @@ class ExportSource:
         return isinstance(self.model, QueryForest)
 
     @property
-    def library(self) -> str:
-        """The library that grew the trees; empty of a net."""
-        return "" if self.forest is None else self.forest.library
-
-    @property
     def n_features(self) -> int:
         """How many features documents have."""
         return self.model.schema.count
 
     @property
-    def net(self) -> DrawnModel | None:
-        """The net, if it is one."""
+    def drawn(self) -> DrawnModel | None:
+        """The model, if it knows itself what other systems get of it, as nets do."""
         return self.model if isinstance(self.model, DrawnModel) else None
 
     @property
     def linear(self) -> LinearModel | None:
         """The linear model, if it is one."""
         return self.model if isinstance(self.model, LinearModel) else None
-
-    @property
-    def kind(self) -> str:
-        """What scores, in a few words."""
-        return f"trees of {self.library}" if self.forest is not None else self.model.kind
 
     def plain(self, system: str) -> LinearModel | None:
         """Return the linear model, if it is one of features that are only shifted and scaled; else raise."""
@@ -148,8 +143,9 @@ class ExportSource:
                 hint="make a column of 0 and 1 for each category, or export to onnx, treelite or vespa",
             )
         if nodes.base:
-            roots = [*nodes.roots, nodes.feature.size]
-            nodes = nodes.grown(roots=roots, feature=[LEAF], left=[0], right=[0], value=[nodes.base])
+            nodes = grown(
+                nodes, [*nodes.roots, nodes.feature.size], feature=[LEAF], left=[0], right=[0], value=[nodes.base]
+            )
         return replace(nodes, base=0.0)
 
     def known_names(self, system: str) -> tuple[str, ...]:
@@ -162,24 +158,30 @@ class ExportSource:
         return self.names
 
 
+def grown(nodes: Nodes, roots: Sequence[int] | Column, **more: Sequence[float] | Column) -> Nodes:
+    """Add nodes after the last: ``feature``, ``left``, ``right`` and ``value`` of each; and change ``roots``."""
+    more |= {"threshold": np.zeros(len(more["feature"])), "missing_left": np.ones(len(more["feature"]))}
+    before = {name: getattr(nodes, name) for name in more}
+    columns: Keywords = {name: np.append(column, more[name]).astype(column.dtype) for name, column in before.items()}
+    return replace(nodes, roots=np.asarray(roots, np.int32), **columns)
+
+
 def _parts(model: Any) -> Iterator[Model]:
     """Iterate over the models that are added up, however deep."""
     for one in getattr(model, "models", [model]):
         yield from _parts(one) if isinstance(one, SumModel) else [one]
 
 
-def _trained_with(ranker: Any) -> dict[str, str]:
-    """Return the name of the ranker that the model was trained by, and its objective."""
-    inner = ranker
-    while hasattr(inner, "ranker_"):  # what a ranker made of others has become
-        inner = inner.ranker_
-    return {"ranker": inner.name, "objective": objective_of(inner)}
+def _became(ranker: Any) -> Any:
+    """Return what a ranker made of others has become."""
+    while hasattr(ranker, "ranker_"):
+        ranker = ranker.ranker_
+    return ranker
 
 
 def _not_one(ranker: Any, model: Model | None) -> ValueError:
     """Return the error about what is neither trees nor a net."""
-    while hasattr(ranker, "ranker_"):  # what a ranker made of others has become
-        ranker = ranker.ranker_
+    ranker = _became(ranker)
     if model is None and hasattr(ranker, "__sklearn_is_fitted__"):
         check_fitted(ranker)
     if getattr(ranker, "weighs", False):
