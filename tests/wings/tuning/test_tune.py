@@ -17,10 +17,11 @@ import pytest
 
 import rankwise as rw
 from rankwise.check.parameters import searched
+from rankwise.cli.train.rankers import read_parameters
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
 from rankwise.wings.tuning import plot, spaces
-from rankwise.wings.tuning.result import Trial, Tuning, read_parameters
+from rankwise.wings.tuning.result import Trial, Tuning
 from rankwise.wings.tuning.tune import TrialCallback
 from tests.processes import wait_until
 from tests.refusals import refusal, refuses
