@@ -117,7 +117,7 @@ def auto(
     rankwise auto train.txt --prefer fast -o model
     rankwise auto train.txt --minutes inf --max-recipes 3 --report page.html -o model
     """
-    study = settings.get("study", settings.get("checkpoint"))
+    study = settings.get("checkpoint")
     running = running.check_model_target(output, resume=study is not None and study.exists())
     running.check_target(report, (".html",))
     if study is not None:
