@@ -126,6 +126,7 @@ MODULES = {
     "rankwise.rerank.summary": "rankwise.wings.rerank.model_card",
     "rankwise.serving": "rankwise.wings.exports",
     "rankwise.statistics.doctor": "rankwise.quality",
+    "rankwise.statistics.figures.labels": "rankwise.wings.tuning.labels",
     "rankwise.statistics.frames": "rankwise.statistics.result",
     "rankwise.statistics.judged": "rankwise.wings.judging.result",
     "rankwise.statistics.prediction_powered": "rankwise.wings.judging.prediction_powered",
