@@ -1,8 +1,8 @@
-"""The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split``, ``noise`` and others."""
+"""The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split`` and others; wings add theirs."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -61,7 +61,7 @@ class Target(Writing):
     def changed(self, source: str, reading: Reading, change: "Callable[[RankingDataset], RankingDataset]") -> None:
         """Read data, change them and write them."""
         self.check_target(self.output)
-        self.write(change(_read(source, reading)), self.output)
+        self.write(change(read(source, reading)), self.output)
 
 
 def info(source: arguments.Data, *, reading: Reading, running: Json_) -> None:
@@ -70,7 +70,7 @@ def info(source: arguments.Data, *, reading: Reading, running: Json_) -> None:
     rankwise data info train.txt.gz
     rankwise data info mq2008 --part train --fold 3 --json
     """
-    data = _read(source, reading)
+    data = read(source, reading)
     from rankwise.data.summary import in_words, summary
 
     facts = summary(data)
@@ -133,9 +133,9 @@ def skew(
     rankwise data skew train.parquet served.jsonl
     rankwise data skew train.parquet served.parquet --model model --strict
     """
-    train = _read(source, reading)
+    train = read(source, reading)
     logged = Path(served).suffix in (".jsonl", ".ndjson")
-    data = rw.data.read_feature_log(served, repeated="last") if logged else _read(served, reading)
+    data = rw.data.read_feature_log(served, repeated="last") if logged else read(served, reading)
     compared = rw.data.compare_features(train, data, None if model is None else rw.load(model), **settings)
     running.deliver(compared)
     if strict and compared.alarms:
@@ -177,35 +177,8 @@ def split(
         raise check.error("a split needs one file for each proportion", got=got)
     for target in targets:
         writing.check_target(target)
-    for target, piece in zip(targets, rw.split(_read(source, reading), proportions, seed=seed), strict=True):
+    for target, piece in zip(targets, rw.split(read(source, reading), proportions, seed=seed), strict=True):
         writing.write(piece, target)
-
-
-def noise(
-    source: arguments.Data,
-    *,
-    target: Target,
-    negatives: Annotated[
-        float | None, "Append documents of other queries as non-relevant ones.", Option(metavar="SHARE")
-    ] = None,
-    flips: Annotated[float | None, "Redraw the labels of this share of each list.", Option(metavar="SHARE")] = None,
-    seed: Seed = 0,
-    reading: Reading,
-) -> None:
-    """Perturb training data, to see how robust a ranker is.
-
-    Shares are of the length of each list: --negatives 0.4 makes lists 40% longer.
-
-    rankwise data noise train.txt -o noisy.txt --negatives 0.4 --seed 1
-    rankwise data noise train.txt -o noisy.txt --flips 0.2 --seed 1
-    """
-    shares = [(rw.data.add_negatives, negatives), (rw.data.flip_labels, flips)]
-    chosen: list[tuple[Any, float]] = [(perturb, share) for perturb, share in shares if share is not None]
-    if len(chosen) != 1:
-        got = "both" if chosen else "neither"
-        raise check.error("noise is one of --negatives SHARE and --flips SHARE", got=got)
-    [(perturb, share)] = chosen
-    target.changed(source, reading, lambda data: perturb(data, share, seed=seed))
 
 
 def thin(
@@ -248,22 +221,7 @@ def clicks(
     target.changed(source, reading, clicked)
 
 
-def list_(*, running: Json_) -> None:
-    """List the public data sets that are known by name, and where they come from.
-
-    Their files are looked for below the folder that the environment variable RANKWISE_DATA names, or --data-folder of
-    other commands; "yes" in the last column means that --download fetches them.
-
-    rankwise data list
-    rankwise train mq2008 --data-folder ~/letor -o model
-    """
-    from rankwise.data.io.catalog.sets import datasets
-
-    sets = datasets()
-    running.show([asdict(entry) for entry in sets], ("", sets.table()))
-
-
-def _read(source: str, reading: Reading) -> "RankingDataset":
+def read(source: str, reading: Reading) -> "RankingDataset":
     """Read data; of a set the training part, which is the one to look at, split and perturb: test data stay unseen."""
     from rankwise.data.io.reading import is_set
 
@@ -277,5 +235,5 @@ def _read(source: str, reading: Reading) -> "RankingDataset":
 
 app = grouped(
     "Look at data, convert it, split it, perturb it, simulate clicks on it.",
-    info, check_, skew, convert, split, noise, thin, clicks, list_,
+    info, check_, skew, convert, split, thin, clicks,
 )  # fmt: skip
