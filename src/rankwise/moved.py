@@ -31,8 +31,10 @@ _UNDER_THEIR_NAMES = {
     ("rankwise.objectives.wrappers", "rankwise.wings.lab.bounding"): "bounded bounds",
     ("rankwise.rankers", "rankwise.models"): "model_card schema scoring storage",
     ("rankwise.rankers.nets", "rankwise.models.nets"): "presets",
-    ("rankwise.serving", "rankwise.quality"): "feature_log skew",
-    ("rankwise.serving", "rankwise.wings.serve"): "http openapi processes prometheus request_parsing server",
+    ("rankwise.quality", "rankwise.wings.serve"): "feature_log skew",
+    ("rankwise.serving", "rankwise.wings.serve"): (
+        "feature_log http openapi processes prometheus request_parsing server skew"
+    ),
     ("rankwise.statistics", "rankwise.base"): "tables",
 }
 """Old package, new package -> the modules and packages that moved from one to the other."""

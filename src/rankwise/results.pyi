@@ -14,9 +14,9 @@ from rankwise.model_selection.frontier import Frontier as Frontier
 from rankwise.model_selection.result import Tuning as Tuning
 from rankwise.quality.examine import DataCheck as DataCheck
 from rankwise.quality.learning_curve import LearningCurve as LearningCurve
-from rankwise.quality.skew import FeatureComparison as FeatureComparison
 from rankwise.statistics.objective_checks import ObjectiveChecks as ObjectiveChecks
 from rankwise.statistics.reliability import Reliability as Reliability
 from rankwise.wings.judging.result import JudgedEvaluation as JudgedEvaluation
 from rankwise.wings.recommend.choice import RecommenderChoice as RecommenderChoice
+from rankwise.wings.serve.skew import FeatureComparison as FeatureComparison
 from rankwise.wings.text.cascade import Cascade as Cascade

@@ -25,7 +25,6 @@ from rankwise.model_selection.result import Trial, Tuning
 from rankwise.quality.examine import DataCheck
 from rankwise.quality.findings import DataFinding
 from rankwise.quality.learning_curve import LearningCurve
-from rankwise.quality.skew import compare_features
 from rankwise.statistics.result import Result, as_json
 from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
@@ -33,6 +32,7 @@ from rankwise.wings.judging.prediction_powered import JudgedMean
 from rankwise.wings.judging.result import JudgedEvaluation
 from rankwise.wings.lab.demo.run import BASELINES, HEADLINE, RANKERS, Demonstration
 from rankwise.wings.recommend.choice import Candidate, RecommenderChoice
+from rankwise.wings.serve.skew import compare_features
 from tests.refusals import refusal, refuses
 from tests.wings.lab import synthetic_results
 

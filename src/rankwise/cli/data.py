@@ -1,4 +1,4 @@
-"""The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split`` and others; wings add theirs."""
+"""The commands of ``data``: ``info``, ``check``, ``convert``, ``split``, ``thin``; wings add theirs."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from rankwise.check.parameters import Option
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
-from rankwise.cli.options import RUNNING, But, Of, Only, of
+from rankwise.cli.options import RUNNING, But, Only, of
 from rankwise.cli.running import Running, Seed
 from rankwise.cli.segments import segment_of
 
@@ -110,40 +110,6 @@ def check_(
         raise typer.Exit(3)
 
 
-def skew(
-    source: arguments.Train,
-    served: Annotated[str, "Served data: the same, or logged features, .jsonl.", Option(metavar="SERVED")],
-    *,
-    model: Annotated[
-        Path | None, "A model: measure what NDCG loses where a feature is replaced by the served one.",
-        Option(metavar="MODEL")
-    ] = None,
-    settings: Annotated[Keywords, of("rankwise.data:compare_features")],
-    strict: Annotated[
-        bool, "End with exit code 3 where a feature differs by a PSI of 0.25 more than chance makes, or NDCG is lost."
-    ] = False,
-    reading: Reading,
-    running: Json_,
-) -> None:  # fmt: skip
-    """Compare the features of training data with those that were logged in serving: training-serving skew.
-
-    Logged features are those of rankwise serve --log-features, or responses of Elasticsearch, OpenSearch or Vespa, one
-    to a line; of a document that a query has several times the last one counts.
-
-    rankwise data skew train.parquet served.jsonl
-    rankwise data skew train.parquet served.parquet --model model --strict
-    """
-    train = read(source, reading)
-    logged = Path(served).suffix in (".jsonl", ".ndjson")
-    data = rw.data.read_feature_log(served, repeated="last") if logged else read(served, reading)
-    compared = rw.data.compare_features(train, data, None if model is None else rw.load(model), **settings)
-    running.deliver(compared)
-    if strict and compared.alarms:
-        for alarm in compared.alarms:
-            console.note(f"alarm: {alarm}")
-        raise typer.Exit(3)
-
-
 def convert(source: arguments.Data, *, target: Target, reading: Reading) -> None:
     """Convert LETOR text, CSV or Parquet to LETOR text or Parquet, compressed or not.
 
@@ -197,30 +163,6 @@ def thin(
     target.changed(source, reading, lambda data: rw.data.thin(data, **settings))
 
 
-def clicks(
-    source: arguments.Data,
-    *,
-    target: Target,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.simulate_clicks, rw.clicks.Users]})],
-    scores: Annotated[Path | None, "Show lists in the order of these scores, not at random."] = None,
-    reading: Reading,
-) -> None:
-    """Simulate users who click: each list that a user sees becomes a query, labelled 1 where clicked.
-
-    Displayed positions are kept, for which the output must be Parquet (or --lossy, to leave them out).
-
-    rankwise data clicks train.txt -o clicks.parquet --click-model cascade --impressions 10 --seed 1
-    rankwise data clicks train.txt -o clicks.parquet --click-model position --scores scores.txt --cutoff 10
-    """
-    from rankwise.evaluation.score_files import in_order_of, read_scores
-
-    def clicked(data: "RankingDataset") -> "RankingDataset":
-        shown = None if scores is None else in_order_of(data, read_scores(scores))
-        return rw.clicks.simulate_clicks(data, ranker=shown, **settings)
-
-    target.changed(source, reading, clicked)
-
-
 def read(source: str, reading: Reading) -> "RankingDataset":
     """Read data; of a set the training part, which is the one to look at, split and perturb: test data stay unseen."""
     from rankwise.data.io.reading import is_set
@@ -235,5 +177,5 @@ def read(source: str, reading: Reading) -> "RankingDataset":
 
 app = grouped(
     "Look at data, convert it, split it, perturb it, simulate clicks on it.",
-    info, check_, skew, convert, split, thin, clicks,
+    info, check_, convert, split, thin,
 )  # fmt: skip

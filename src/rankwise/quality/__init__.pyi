@@ -1,4 +1,3 @@
-from rankwise.quality.feature_log import SUFFIXES as SUFFIXES
-
+from . import features as features
 from . import findings as findings
 from . import leakage as leakage

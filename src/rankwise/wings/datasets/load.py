@@ -124,7 +124,7 @@ def load_set(name: str, fold: int | None = None, *, part: str | None = None, **o
             hint = f"write {option} into it" if name.endswith(".toml") and option in KEYS else f"leave `{option}` out"
             got = f"the set {name}, which says it itself"
             raise check.error(f"{option} belongs to plain files", got=got, hint=hint)
-    return load_dataset(name, fold, part=part, **options)  # type: ignore[call-overload]
+    return load_dataset(name, fold, part=part, **options)  # type: ignore[arg-type]
 
 
 def load_folds(name: str, folds: int, **options: Any) -> list[Parts]:
