@@ -1,4 +1,4 @@
-"""The commands of ``data``: ``info``, ``check``, ``convert``, ``split``, ``thin``; wings add theirs."""
+"""The commands of ``data``: ``info``, ``check``, ``convert``, ``split``; wings add theirs."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,12 +9,11 @@ import typer
 import rankwise as rw
 from rankwise import check
 from rankwise.base import files
-from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
-from rankwise.cli.options import RUNNING, But, Only, of
+from rankwise.cli.options import RUNNING, But, Only
 from rankwise.cli.running import Running, Seed
 from rankwise.cli.segments import segment_of
 
@@ -147,22 +146,6 @@ def split(
         writing.write(piece, target)
 
 
-def thin(
-    source: arguments.Data,
-    *,
-    target: Target,
-    settings: Annotated[Keywords, of("rankwise.data:thin")],
-    reading: Reading,
-) -> None:
-    """Sample queries and negatives, to try a large data set on a small machine; weights make up for the rest.
-
-    Thin test data by --queries alone: a list with fewer negatives has a higher NDCG. Weights need Parquet, or --lossy.
-
-    rankwise data thin train.parquet -o small.parquet --queries .1 --negatives 20 --seed 1
-    """
-    target.changed(source, reading, lambda data: rw.data.thin(data, **settings))
-
-
 def read(source: str, reading: Reading) -> "RankingDataset":
     """Read data; of a set the training part, which is the one to look at, split and perturb: test data stay unseen."""
     from rankwise.data.io.reading import is_set
@@ -177,5 +160,5 @@ def read(source: str, reading: Reading) -> "RankingDataset":
 
 app = grouped(
     "Look at data, convert it, split it, perturb it, simulate clicks on it.",
-    info, check_, convert, split, thin,
+    info, check_, convert, split,
 )  # fmt: skip

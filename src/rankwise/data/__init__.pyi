@@ -3,11 +3,11 @@ from rankwise.data.io.letor.writer import write_letor as write_letor
 from rankwise.data.io.tables.parquet import write_parquet as write_parquet
 from rankwise.data.segments import traffic_segments as traffic_segments
 from rankwise.data.splits import trials as trials
-from rankwise.data.subsample import thin as thin
 from rankwise.wings.datasets.perturb import add_negatives as add_negatives
 from rankwise.wings.datasets.perturb import binarize as binarize
 from rankwise.wings.datasets.perturb import flip_labels as flip_labels
 from rankwise.wings.datasets.sets import datasets as datasets
+from rankwise.wings.datasets.subsample import thin as thin
 from rankwise.wings.datasets.synthetic import synthetic_ideal as synthetic_ideal
 from rankwise.wings.serve.feature_log import read_feature_log as read_feature_log
 from rankwise.wings.serve.skew import compare_features as compare_features

@@ -1,12 +1,13 @@
-"""The commands ``data noise`` and ``data list``."""
+"""The commands ``data noise``, ``thin`` and ``list``."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import rankwise as rw
 from rankwise import check
+from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option
-from rankwise.cli.wing import Only, Reading, Running, Seed, arguments, data, register_in
+from rankwise.cli.wing import Only, Reading, Running, Seed, arguments, data, of, register_in
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -39,6 +40,22 @@ def noise(
     target.changed(source, reading, lambda whole: perturb(whole, share, seed=seed))
 
 
+def thin(
+    source: arguments.Data,
+    *,
+    target: data.Target,
+    settings: Annotated[Keywords, of("rankwise.wings.datasets.subsample:thin")],
+    reading: Reading,
+) -> None:
+    """Sample queries and negatives, to try a large data set on a small machine; weights make up for the rest.
+
+    Thin test data by --queries alone: a list with fewer negatives has a higher NDCG. Weights need Parquet, or --lossy.
+
+    rankwise data thin train.parquet -o small.parquet --queries .1 --negatives 20 --seed 1
+    """
+    target.changed(source, reading, lambda whole: rw.data.thin(whole, **settings))
+
+
 def list_(*, running: Annotated[Running, Only("json")]) -> None:
     """List the public data sets that are known by name, and where they come from.
 
@@ -54,4 +71,4 @@ def list_(*, running: Annotated[Running, Only("json")]) -> None:
 
 def add(app: "Typer") -> None:
     """Add the commands of the wing."""
-    register_in(app, "data", noise, list_)
+    register_in(app, "data", noise, thin, list_)
