@@ -19,6 +19,7 @@ FRONT_DOORS = {
     "lab": "rankwise.wings.lab.experiments.reproduce",
     "mlflow": "rankwise.wings.mlflow",
     "recommend": "rankwise.wings.recommend.ease",
+    "remote": "rankwise.wings.remote.download",
     "rerank": "rankwise.wings.rerank.reranker",
     "serve": "rankwise.wings.serve.http",
     "text": "rankwise.wings.text.documents",

@@ -37,3 +37,4 @@ from rankwise.data.io.texts import read_texts as read_texts
 from rankwise.data.io.texts import text_of as text_of
 
 from . import file_formats as file_formats
+from . import urls as urls

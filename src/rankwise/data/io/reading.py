@@ -16,11 +16,11 @@ from rankwise.base.files import is_device
 from rankwise.data.columns import reading_arguments
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats
-from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import FORMATS, STANDARD_INPUT, TEXT, by_name, ending, is_known
 from rankwise.data.io.letor.reader import read_letor
 from rankwise.data.io.letor.writer import write_letor
 from rankwise.data.io.tables import csv, parquet
+from rankwise.data.io.urls import accepts_urls
 
 LETOR_OPTIONS = tuple(inspect.signature(read_letor).parameters)[1:]
 CSV_OPTIONS = ("separator", *csv.MARKS)

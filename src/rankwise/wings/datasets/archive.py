@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import functools
 import hashlib
 import os
 import secrets
@@ -18,8 +17,7 @@ from typing import IO
 
 from rankwise import check
 from rankwise.base import caches, files
-from rankwise.data.io.download import RESUMES, transfer
-from rankwise.data.io.remote_files import RemoteFile, errors, open_http
+from rankwise.data.io import urls
 
 _CHUNK = 1 << 20
 _BY_HAND = "fetch the archive by hand, look at it and unpack it into the data folder"
@@ -69,11 +67,10 @@ def _fetch_part(archive: Archive, staging: Path) -> Path:
     if urllib.parse.urlsplit(archive.url).scheme not in ("http", "https", "file"):
         raise check.error("a download needs an http, https or file address", got=repr(url))
     by_hand = f"unpack it as {archive.folder} in the data folder"
-    file = RemoteFile(archive.folder, archive.size, functools.partial(open_http, archive.url))
     while True:
         begun = part.exists()
-        with errors(archive.url):
-            transfer(url, part, file, hint=f"{RESUMES}, or fetch the archive by hand and {by_hand}")
+        otherwise = f"or fetch the archive by hand and {by_hand}"
+        urls.resume(archive.url, part, archive.folder, archive.size, otherwise)
         with part.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
         if digest == archive.sha256:

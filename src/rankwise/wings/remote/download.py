@@ -19,46 +19,24 @@ import shutil
 import urllib.error
 import urllib.parse
 import zlib
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 from rankwise import check
 from rankwise.base import caches, files
 from rankwise.base.progress import bar
 from rankwise.check import address
-from rankwise.data.io.remote_files import ChangedError, RemoteFile, broken, errors, files_at, is_url
+from rankwise.wings.remote.remote_files import ChangedError, RemoteFile, broken, errors, files_at, open_http
 
 _DIGEST = re.compile(r"\bsha-(256|512)=:?([A-Za-z0-9+/=]+)", re.IGNORECASE)
-RESUMES, _ANEW = "try again, which resumes where it stopped", "try again, which begins anew"
+_RESUMES, _ANEW = "try again, which resumes where it stopped", "try again, which begins anew"
 _CHUNK = 1 << 20
 _ATTEMPTS = 3  # at a file that changes
-_Reader = TypeVar("_Reader", bound=Callable[..., Any])
-
-
-def accepts_urls(read: _Reader) -> _Reader:
-    """Decorate a reader of files: it reads the copy of a URL, and its errors name the URL."""
-
-    @functools.wraps(read)
-    def reader(path: str | Path, *arguments: Any, **options: Any) -> Any:
-        if not is_url(path):
-            return read(path, *arguments, **options)
-        copy = fetch(str(path))
-        with check.renaming(str(copy), address(str(path))):
-            return read(copy, *arguments, **options)
-
-    return cast("_Reader", reader)
 
 
 def scanned(source: str) -> str:
     """Return what polars reads: a path, or a URL; of one with a password, which polars does not send, the copy."""
     parts = urllib.parse.urlsplit(source)
     return str(fetch(source)) if parts.scheme in ("http", "https") and "@" in parts.netloc else source
-
-
-def versions(sources: Sequence[object]) -> list[str]:
-    """Return the versions of those that are URLs, to compare after reading; of one without, it is empty."""
-    return [file.version for source in sources if is_url(source) for file in files_at(str(source))[0]]
 
 
 def fetch(url: str) -> Path:
@@ -103,7 +81,7 @@ def _download(file: RemoteFile, target: Path, url: str) -> bool:
         arrived = _size(part)
         try:
             with errors(url):
-                transfer(address(url), part, file)
+                _transfer(address(url), part, file)
             break
         except ConnectionError:
             in_vain = _size(part) <= arrived
@@ -157,12 +135,12 @@ def _move(file: RemoteFile, part: Path, target: Path) -> None:
     files.move(part, target, force=True)
 
 
-def transfer(url: str, part: Path, file: RemoteFile, hint: str = "") -> None:
+def _transfer(url: str, part: Path, file: RemoteFile, hint: str = "") -> None:
     """Download into ``part``, from where it ends; what arrived before a break is kept, and is a ConnectionError."""
     have = _size(part)
     if have and have == file.size:
         return
-    hint = hint or (RESUMES if file.resumable else _ANEW)
+    hint = hint or (_RESUMES if file.resumable else _ANEW)
     try:
         with file.open_at(have) as opened:
             have, total = opened.start, file.size if opened.size is None else opened.size
@@ -177,7 +155,7 @@ def transfer(url: str, part: Path, file: RemoteFile, hint: str = "") -> None:
         refused.close()  # it is the answer, too, and holds the connection
         if refused.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have:
             part.unlink()  # longer than the file: not a beginning of it
-            transfer(url, part, file, hint)
+            _transfer(url, part, file, hint)
             return
         raise broken(url, f"the server answered {refused.code} {refused.reason}", hint) from None
     except http.client.InvalidURL:
@@ -190,6 +168,13 @@ def transfer(url: str, part: Path, file: RemoteFile, hint: str = "") -> None:
     if total is not None and have < total:
         remark = ", which are kept" if file.resumable else ""
         raise broken(url, f"it broke off after {have:,} of {total:,} bytes{remark}", hint)
+
+
+def resume(url: str, part: Path, name: str, size: int | None, otherwise: str) -> None:
+    """Download a file of a web server into ``part``, from where it ends, until it has arrived."""
+    file = RemoteFile(name, size, functools.partial(open_http, url))
+    with errors(url):
+        _transfer(address(url), part, file, hint=f"{_RESUMES}, {otherwise}")
 
 
 def _size(path: Path) -> int:
