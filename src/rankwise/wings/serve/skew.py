@@ -6,22 +6,20 @@ from typing import Annotated
 import numpy as np
 import polars as pl
 
-from rankwise import check, moved
+from rankwise import Metric, RankingDataset, check, moved
+from rankwise import metric as find_metric
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json, Offsets, index_of, rows_of
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import Option, Within
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.metrics import Metric, MetricLike
-from rankwise.metrics import metric as find_metric
-from rankwise.metrics.base import weighted_mean
-from rankwise.models.schema import ModelInput, Schema
+from rankwise.evaluation import Scored, scores_of
+from rankwise.metrics import MetricLike
+from rankwise.models import ModelInput, Schema
 from rankwise.quality.features import sample
 from rankwise.quality.findings import document_keys
 from rankwise.rankers import fit_arguments
-from rankwise.statistics.result import Result
-from rankwise.statistics.significance import FEWEST, interval_of_mean
+from rankwise.statistics import FEWEST, Result, weighted_mean
+from rankwise.statistics.significance import interval_of_mean
 
 _MEASURED = 200_000  # documents by which distributions are compared
 _DECILES = np.arange(0.1, 0.95, 0.1)

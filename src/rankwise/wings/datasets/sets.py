@@ -10,7 +10,7 @@ from typing import Any
 
 from rankwise import check
 from rankwise.base.tables import Table
-from rankwise.data.io.catalog.archive import Archive
+from rankwise.wings.datasets.archive import Archive
 
 PARTS = ("train", "valid", "test")
 

@@ -9,7 +9,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.base import threads
-from rankwise.data.synthetic.lists import MSLR_GRADES
+from rankwise.wings.datasets.synthetic import MSLR_GRADES
 from tests import shared
 from tests.refusals import refusal
 

@@ -1,11 +1,14 @@
-"""Archives of data sets: their facts, and unpacking them whole or not at all."""
+"""Archives of data sets: downloaded until they have their checksum, and unpacked whole or not at all."""
 
+import contextlib
 import errno
+import hashlib
 import os
 import secrets
 import shutil
 import stat
 import tarfile
+import urllib.parse
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from rankwise import check
-from rankwise.base import files
+from rankwise.base import caches, files
+from rankwise.data.io import urls
 
 _CHUNK = 1 << 20
 _BY_HAND = "fetch the archive by hand, look at it and unpack it into the data folder"
@@ -27,6 +31,58 @@ class Archive:
     sha256: str
     folder: str
     size: int | None = None
+
+
+def fetch_archive(archive: Archive, into: Path) -> Path:
+    """Download ``archive``, check it and unpack it to ``into / archive.folder``, which must not exist yet.
+
+    A transfer that breaks off leaves a ``.part`` file in ``into/.rankwise-download``, and the next call resumes from
+    there. Any other failure leaves nothing. A wrong checksum means that nothing was opened. Of several callers at once
+    one downloads, and the others wait for it.
+    """
+    target, staging = into / archive.folder, into / ".rankwise-download"
+    absent = not target.exists()
+    with caches.file_lock(into / ".rankwise-download.lock"):
+        if absent and target.exists():
+            return target
+        if not absent:
+            what = f"{target} exists already and is kept, though files of the set are missing in it"
+            raise FileExistsError(check.Message(what, hint="move it away, or complete it by hand"))
+        staging.mkdir(parents=True, exist_ok=True)
+        try:
+            part = _fetch_part(archive, staging)
+            try:
+                unpack(part, archive, target)
+            finally:
+                part.unlink()
+        finally:
+            with contextlib.suppress(OSError):  # not empty
+                staging.rmdir()
+    return target
+
+
+def _fetch_part(archive: Archive, staging: Path) -> Path:
+    """Download an archive into a file of this folder until it has its checksum."""
+    url, part = check.address(archive.url), staging / f"{archive.sha256[:16]}.part"
+    if urllib.parse.urlsplit(archive.url).scheme not in ("http", "https", "file"):
+        raise check.error("a download needs an http, https or file address", got=repr(url))
+    by_hand = f"unpack it as {archive.folder} in the data folder"
+    while True:
+        begun = part.exists()
+        otherwise = f"or fetch the archive by hand and {by_hand}"
+        urls.resume(archive.url, part, archive.folder, archive.size, otherwise)
+        with part.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        if digest == archive.sha256:
+            return part
+        part.unlink()
+        if not begun:  # else what was there was no beginning of it
+            raise check.error(
+                f"the download of {url} does not have the checksum that it should have and was thrown away",
+                got=f"sha256 {digest} instead of {archive.sha256}",
+                hint="try again; if it stays so, the distributor has changed the archive: "
+                f"fetch it by hand, look at it and {by_hand}",
+            )
 
 
 def unpack(path: Path, archive: Archive, target: Path) -> None:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from rankwise import check
 from rankwise.check import address, shown
+from rankwise.data.io.urls import is_url
 
-_URL = re.compile(r"([a-z][a-z0-9+.-]+)://.", re.IGNORECASE)
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
 _VERSION = re.compile("etag|time|date|modif|creat|md5|sha|crc|hash|checksum|generation|version", re.IGNORECASE)
 _HEADERS = ("ETag", "Last-Modified", "Date", "Content-Encoding", "Repr-Digest", "Digest")
@@ -57,15 +57,6 @@ class RemoteFile(NamedTuple):
 
 class ChangedError(Exception):
     """The file is another one than it was."""
-
-
-def is_url(path: object) -> bool:
-    """Whether a path is a URL.
-
-    >>> is_url("s3://bucket/train.parquet"), is_url("data/train.parquet"), is_url("C:/train.parquet")
-    (True, False, False)
-    """
-    return isinstance(path, str) and _URL.match(path) is not None
 
 
 def _is_web(url: str) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.quality.skew import _by_query, _index
+from rankwise.wings.serve.skew import _by_query, _index
 from tests.cli.running import run
 from tests.refusals import refusal, refuses
 

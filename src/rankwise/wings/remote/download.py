@@ -3,7 +3,7 @@
 Copies are in the library's cache folder under the version that the store names (an ETag, or size and time), so that a
 file that has changed is downloaded again. Only parts of one version are joined: where nothing names it beyond doubt, a
 transfer that breaks off begins anew. Workers of a cluster keep no copy: polars reads just the columns and rows that a
-worker needs from the URL. Archives of public data sets, whose checksums are known, are resumed until they have it.
+worker needs from the URL.
 """
 
 import base64
@@ -19,47 +19,24 @@ import shutil
 import urllib.error
 import urllib.parse
 import zlib
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 from rankwise import check
 from rankwise.base import caches, files
 from rankwise.base.progress import bar
 from rankwise.check import address
-from rankwise.data.io.catalog.archive import Archive, unpack
-from rankwise.data.io.remote_files import ChangedError, RemoteFile, broken, errors, files_at, is_url, open_http
+from rankwise.wings.remote.remote_files import ChangedError, RemoteFile, broken, errors, files_at, open_http
 
 _DIGEST = re.compile(r"\bsha-(256|512)=:?([A-Za-z0-9+/=]+)", re.IGNORECASE)
 _RESUMES, _ANEW = "try again, which resumes where it stopped", "try again, which begins anew"
 _CHUNK = 1 << 20
 _ATTEMPTS = 3  # at a file that changes
-_Reader = TypeVar("_Reader", bound=Callable[..., Any])
-
-
-def accepts_urls(read: _Reader) -> _Reader:
-    """Decorate a reader of files: it reads the copy of a URL, and its errors name the URL."""
-
-    @functools.wraps(read)
-    def reader(path: str | Path, *arguments: Any, **options: Any) -> Any:
-        if not is_url(path):
-            return read(path, *arguments, **options)
-        copy = fetch(str(path))
-        with check.renaming(str(copy), address(str(path))):
-            return read(copy, *arguments, **options)
-
-    return cast("_Reader", reader)
 
 
 def scanned(source: str) -> str:
     """Return what polars reads: a path, or a URL; of one with a password, which polars does not send, the copy."""
     parts = urllib.parse.urlsplit(source)
     return str(fetch(source)) if parts.scheme in ("http", "https") and "@" in parts.netloc else source
-
-
-def versions(sources: Sequence[object]) -> list[str]:
-    """Return the versions of those that are URLs, to compare after reading; of one without, it is empty."""
-    return [file.version for source in sources if is_url(source) for file in files_at(str(source))[0]]
 
 
 def fetch(url: str) -> Path:
@@ -193,6 +170,13 @@ def _transfer(url: str, part: Path, file: RemoteFile, hint: str = "") -> None:
         raise broken(url, f"it broke off after {have:,} of {total:,} bytes{remark}", hint)
 
 
+def resume(url: str, part: Path, name: str, size: int | None, otherwise: str) -> None:
+    """Download a file of a web server into ``part``, from where it ends, until it has arrived."""
+    file = RemoteFile(name, size, functools.partial(open_http, url))
+    with errors(url):
+        _transfer(address(url), part, file, hint=f"{_RESUMES}, {otherwise}")
+
+
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
@@ -210,56 +194,3 @@ def _cache() -> Path:
 
 def _key(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
-
-
-def fetch_archive(archive: Archive, into: Path) -> Path:
-    """Download ``archive``, check it and unpack it to ``into / archive.folder``, which must not exist yet.
-
-    A transfer that breaks off leaves a ``.part`` file in ``into/.rankwise-download``, and the next call resumes from
-    there. Any other failure leaves nothing. A wrong checksum means that nothing was opened. Of several callers at once
-    one downloads, and the others wait for it.
-    """
-    target, staging = into / archive.folder, into / ".rankwise-download"
-    absent = not target.exists()
-    with caches.file_lock(into / ".rankwise-download.lock"):
-        if absent and target.exists():
-            return target
-        if not absent:
-            what = f"{target} exists already and is kept, though files of the set are missing in it"
-            raise FileExistsError(check.Message(what, hint="move it away, or complete it by hand"))
-        staging.mkdir(parents=True, exist_ok=True)
-        try:
-            part = _fetch_part(archive, staging)
-            try:
-                unpack(part, archive, target)
-            finally:
-                part.unlink()
-        finally:
-            with contextlib.suppress(OSError):  # not empty
-                staging.rmdir()
-    return target
-
-
-def _fetch_part(archive: Archive, staging: Path) -> Path:
-    """Download an archive into a file of this folder until it has its checksum."""
-    url, part = address(archive.url), staging / f"{archive.sha256[:16]}.part"
-    if urllib.parse.urlsplit(archive.url).scheme not in ("http", "https", "file"):
-        raise check.error("a download needs an http, https or file address", got=repr(url))
-    by_hand = f"unpack it as {archive.folder} in the data folder"
-    file = RemoteFile(archive.folder, archive.size, functools.partial(open_http, archive.url))
-    while True:
-        begun = part.exists()
-        with errors(archive.url):
-            _transfer(url, part, file, hint=f"{_RESUMES}, or fetch the archive by hand and {by_hand}")
-        with part.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
-        if digest == archive.sha256:
-            return part
-        part.unlink()
-        if not begun:  # else what was there was no beginning of it
-            raise check.error(
-                f"the download of {url} does not have the checksum that it should have and was thrown away",
-                got=f"sha256 {digest} instead of {archive.sha256}",
-                hint="try again; if it stays so, the distributor has changed the archive: "
-                f"fetch it by hand, look at it and {by_hand}",
-            )

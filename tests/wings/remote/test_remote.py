@@ -12,9 +12,9 @@ import pytest
 
 import rankwise as rw
 from rankwise import check
-from rankwise.data.io import download, remote_files
 from rankwise.wings.cluster import partitions
 from rankwise.wings.cluster import row_plan as rows_of_workers
+from rankwise.wings.remote import download, remote_files
 from tests.data.serving import scripted, serving
 from tests.data.small_files import isolate, rows, same
 from tests.refusals import refusal, refuses

@@ -1,11 +1,11 @@
 """Thin data: a random sample of queries and of negatives, with inverse-probability weights."""
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base import threads
 from rankwise.base.arrays import Keywords, offsets_of, rows_of
 from rankwise.base.compiling import kernel
@@ -13,7 +13,8 @@ from rankwise.base.stream import uniform
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
 from rankwise.data import columns
-from rankwise.data.splits import Data
+
+Data = TypeVar("Data", bound=RankingDataset)
 
 
 @plain_signature

@@ -20,13 +20,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base import threads
 from rankwise.base.arrays import offsets_of
 from rankwise.base.compiling import kernel
 from rankwise.base.stream import Stream, philox, uniform_pair
 from rankwise.data.columns import check_names
-from rankwise.data.dataset import RankingDataset
 
 MSLR_GRADES = (0.52, 0.32, 0.134, 0.018, 0.008)
 """Shares of the grades 0 to 4, close to those of MSLR-WEB30K."""

@@ -18,9 +18,8 @@ import pytest
 import rankwise as rw
 from rankwise import check
 from rankwise.base import caches
-from rankwise.data.io.catalog import sets
-from rankwise.data.io.catalog.archive import Archive
-from rankwise.data.io.download import fetch_archive
+from rankwise.wings.datasets import sets
+from rankwise.wings.datasets.archive import Archive, fetch_archive
 from tests.data.serving import serving
 from tests.data.small_files import isolate, put, rows
 from tests.refusals import refusal

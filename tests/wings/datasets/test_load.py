@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.data.io.catalog import sets
 from rankwise.data.io.disk import cache
+from rankwise.wings.datasets import sets
 from tests import shared
 from tests.data.small_files import SEEN, isolate, put, rows, same
 from tests.refusals import refusal, refuses

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base import threads
 from rankwise.base.arrays import offsets_of
 from rankwise.base.compiling import kernel
 from rankwise.base.stream import Stream, empty_set, insert, uniform, uniform_pair
 from rankwise.data import columns
-from rankwise.data.dataset import RankingDataset
 
 FLIP_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
 """How likely each grade is when a label is redrawn: 2021 paper, section 5.4."""

@@ -2,45 +2,22 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
-from rankwise import check
+import rankwise as rw
+from rankwise import RankingDataset, check
 from rankwise.base import hooks
-from rankwise.base.arrays import Keywords
-from rankwise.data.columns import COLUMNS, roles
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.io.catalog import sets
-from rankwise.data.io.catalog.sets import PARTS, CatalogEntry
-from rankwise.data.io.disk.cache import cached
-from rankwise.data.io.download import fetch_archive
-from rankwise.data.io.file_formats import FORMATS, by_name
-from rankwise.language import settings_files
-
-if TYPE_CHECKING:
-    from rankwise.wings.recommend.data.interactions import Interactions
+from rankwise.data.io import Parts, cached, files_of, parquet
+from rankwise.wings.datasets import sets
+from rankwise.wings.datasets.archive import fetch_archive
+from rankwise.wings.datasets.description import KEYS, describe, in_toml
+from rankwise.wings.datasets.sets import PARTS, CatalogEntry
 
 PartName = Literal["train", "valid", "test"]
 MovieLens = Literal["movielens-latest-small", "movielens-100k", "movielens-1m", "ml-latest-small", "ml-100k", "ml-1m"]
 _PACKED = ("", ".gz", ".zst")
-_WHAT = "the description of a data set"
-_OF_TABLES = (*roles(), "features", "categorical", "sort")
-_OF_TEXT = ("n_features", "first_index")
-_NUMBERS = ("folds", *_OF_TEXT)
-_TYPES: Keywords = {"features": tuple[str, ...], "categorical": tuple[str, ...], "sort": bool} | {
-    column.role: dict[str, str] for column in COLUMNS if column.several
-}  # of values; others are strings
-KEYS = ("name", *PARTS, "folds", "format", *_OF_TABLES, *_OF_TEXT)
-
-
-class Parts(NamedTuple):
-    """The parts of one data set, or of one of its folds."""
-
-    train: RankingDataset
-    valid: RankingDataset | None
-    """None where the distributor gives no validation data: take it off ``train`` with :func:`rankwise.split`."""
-    test: RankingDataset
 
 
 @overload
@@ -49,7 +26,7 @@ def load_dataset(  # type: ignore[overload-overlap]  # these names are strings t
     *,
     folder: str | Path | None = None,
     download: bool = False,
-) -> "Interactions": ...
+) -> "rw.recommend.Interactions": ...
 @overload
 def load_dataset(
     name: str | Path,
@@ -78,7 +55,7 @@ def load_dataset(
     part: str | None = None,
     download: bool = False,
     cache: bool = True,
-) -> "RankingDataset | Parts | Interactions":
+) -> "RankingDataset | Parts | rw.recommend.Interactions":
     r"""Load a public data set by name, or your own by the ``.toml`` file that describes it.
 
     The files are looked for below ``folder``, else below the folder that the environment variable ``RANKWISE_DATA``
@@ -124,7 +101,7 @@ def load_dataset(
     if files is None:
         raise _missing(entry, patterns, bases)
     if entry.format == "ratings":
-        ratings: Interactions = hooks.find("class", "ratings").read(files["ratings"])
+        ratings: rw.recommend.Interactions = hooks.find("class", "ratings").read(files["ratings"])
         return ratings
     with in_toml(name) if str(name).endswith(".toml") else contextlib.nullcontext():
         parts = {one: _read(entry, path, cache) for one, path in files.items()}
@@ -140,84 +117,29 @@ def load_dataset(
     return Parts(parts["train"], parts.get("valid"), parts["test"])
 
 
-def load_folds(name: str | Path, folds: int, **options: Any) -> list[Parts]:
-    """Load all folds of a set, whose number must be ``folds``; ``options`` are those of :func:`load_dataset`."""
+def load_set(name: str, fold: int | None = None, *, part: str | None = None, **options: Any) -> Any:
+    """Load a set or one part of it, whose ``options`` are its folder, and whether it may be downloaded."""
+    for option in options:
+        if option not in ("folder", "download"):
+            hint = f"write {option} into it" if name.endswith(".toml") and option in KEYS else f"leave `{option}` out"
+            got = f"the set {name}, which says it itself"
+            raise check.error(f"{option} belongs to plain files", got=got, hint=hint)
+    return load_dataset(name, fold, part=part, **options)  # type: ignore[arg-type]
+
+
+def load_folds(name: str, folds: int, **options: Any) -> list[Parts]:
+    """Load all folds of a set, whose number must be ``folds``."""
     available = set_entry(name).folds
     if available != folds:
         what = f"{name} has {available} folds of its own" if available else f"{name} has one fixed split and no folds"
         hint = f"`set folds={available}`" if available else "give a plain file, or one part of it"
         raise check.error(what, got=f"folds={folds}", hint=hint)
-    return [load_dataset(name, number, **options) for number in range(1, folds + 1)]
+    return [load_set(name, number, **options) for number in range(1, folds + 1)]
 
 
 def set_entry(name: str | Path) -> CatalogEntry:
     """Return the description of a set of the catalog, or of a .toml file."""
     return describe(check.readable(name)) if str(name).endswith(".toml") else sets.entry(str(name))
-
-
-def describe(path: Path) -> CatalogEntry:
-    r"""Read the description of a data set; its paths are relative to the folder that the description lies in.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as here:
-    ...     path = Path(here, "mine.toml")
-    ...     _ = path.write_text('train = "{fold}/train.txt"\ntest = "{fold}/test.txt"\nfolds = 3\n')
-    ...     describe(path).files["train"]
-    ('{fold}/train.txt',)
-    """
-    file = settings_files.load(path, _WHAT)
-    keys = file.keys
-    settings_files.check_keys(keys, KEYS, _WHAT, file.place)
-    for key in ("train", "test"):
-        if key not in keys:
-            raise check.error(f"the description of a data set must name a {key} file", where=str(path))
-    for key, value in keys.items():
-        if key not in _NUMBERS:
-            settings_files.check_type(key, value, _TYPES.get(key, str), file.place(key))
-    files = {part: (keys[part],) for part in PARTS if part in keys}
-    numbered = all("{fold}" in pattern for (pattern,) in files.values())
-    if numbered != ("folds" in keys):
-        raise check.error(
-            "{fold} in every path and folds belong together in the description of a data set",
-            got=", ".join(f'{part} = "{pattern}"' for part, (pattern,) in files.items()),
-            where=str(path),
-            hint="write folds = 5 and put {fold} where the number of the fold stands, or neither",
-        )
-    with check.naming(file.place("format")):
-        form = check.choice("format of a data set", keys.get("format", by_name(Path(keys["train"]))), FORMATS)
-    columns: Keywords = {key: keys[key] for key in _OF_TABLES if key in keys}
-    for key in _OF_TABLES if form == "letor" else _OF_TEXT:
-        if key in keys:
-            raise check.error(
-                f"{key} does not go with the format of the data set",
-                got=f"format {form!r}",
-                where=file.place(key),
-                hint="columns are named in csv and parquet files; n_features and first_index are for letor text",
-            )
-    index = keys.get("first_index", "auto")
-    if index != "auto" and (isinstance(index, bool) or index not in (0, 1)):
-        raise check.error('first_index must be 0, 1 or "auto"', got=repr(index), where=file.place("first_index"))
-    counts: Keywords = {}
-    for key in ("folds", "n_features"):
-        if key in keys:
-            with check.naming(file.place(key)):
-                counts[key] = check.integer(key, keys[key], least=1)
-    title = keys.get("name", path.stem)
-    return CatalogEntry(name=title, title=title, files=files, format=form, columns=columns, first_index=index, **counts)
-
-
-@contextlib.contextmanager
-def in_toml(path: str | Path) -> Iterator[None]:
-    """Name the .toml file in errors about its data, with hints about what to write there."""
-
-    def write(name: str, value: str | None) -> str | None:
-        if name not in KEYS or value is None:
-            return None
-        words = {"True": "true", "False": "false", "": "…"}
-        return f"{name} = {words.get(value, value)} in {Path(path).name}".replace("'", '"')
-
-    with check.naming(path), check.hints(write, "write"):
-        yield
 
 
 def _data_folder(folder: str | Path | None) -> Path:
@@ -286,20 +208,10 @@ def _missing(entry: CatalogEntry, patterns: Mapping[str, list[str]], bases: list
 
 
 def _read(entry: CatalogEntry, path: Path, cache: bool) -> RankingDataset:
-    read: Callable[..., RankingDataset]
-    options: Keywords
-    if entry.format == "parquet":
-        from rankwise.data.io.tables import parquet
-
-        read, files, options = parquet.read_parquet, parquet.parquet_files(path), dict(entry.columns)
-    elif entry.format == "csv":
-        from rankwise.data.io.tables import csv
-
-        read, files, options = csv.read_csv, [path], dict(entry.columns)
-    else:
-        from rankwise.data.io.letor.line_blocks import files_of
-        from rankwise.data.io.letor.reader import read_letor
-
-        read, files = read_letor, files_of(path)
-        options = {"n_features": entry.n_features, "first_index": entry.first_index}
+    read: Callable[..., RankingDataset] = getattr(rw, f"read_{entry.format}")
+    files, options = [path], dict(entry.columns)
+    if entry.format == "letor":
+        files, options = files_of(path), {"n_features": entry.n_features, "first_index": entry.first_index}
+    elif entry.format == "parquet":
+        files = parquet.parquet_files(path)
     return cached(path, read, files, **options) if cache else read(path, **options)
