@@ -14,6 +14,7 @@ from tests.test_house import MODULES, SOURCE, closure
 FRONT_DOORS = {
     "clicks": "rankwise.wings.clicks.off_policy.compare",
     "cluster": "rankwise.wings.cluster.fit",
+    "fairness": "rankwise.wings.fairness.policy",
     "judging": "rankwise.wings.judging.plan",
     "lab": "rankwise.wings.lab.experiments.reproduce",
     "mlflow": "rankwise.wings.mlflow",

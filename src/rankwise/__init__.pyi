@@ -15,7 +15,6 @@ from rankwise.data.splits import folds as folds
 from rankwise.data.splits import split as split
 from rankwise.data.synthetic.lists import synthetic as synthetic
 from rankwise.evaluation.compare import compare as compare
-from rankwise.evaluation.diversify import diversify as diversify
 from rankwise.evaluation.evaluate import evaluate as evaluate
 from rankwise.evaluation.explain.explanation import explain as explain
 from rankwise.exports.export import export as export
@@ -48,6 +47,7 @@ from rankwise.rankers.trees.wrap import wrap as wrap
 from rankwise.rankers.trees.xgboost.ranker import XGBoostRanker as XGBoostRanker
 from rankwise.statistics.comparison import Comparison as Comparison
 from rankwise.statistics.evaluation import Evaluation as Evaluation
+from rankwise.wings.fairness.diversify import diversify as diversify
 from rankwise.wings.text.fusion import fuse as fuse
 
 from . import clicks as clicks

@@ -15,7 +15,6 @@ import pytest
 import rankwise as rw
 from rankwise.base.tables import Table
 from rankwise.evaluation.history import History
-from rankwise.evaluation.policy import PolicyEvaluation
 from rankwise.model_selection import spaces
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.model_selection.cross_validate import CrossValidation
@@ -29,6 +28,7 @@ from rankwise.quality.skew import compare_features
 from rankwise.statistics.result import Result, as_json
 from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
+from rankwise.wings.fairness.policy import PolicyEvaluation
 from rankwise.wings.judging.prediction_powered import JudgedMean
 from rankwise.wings.judging.result import JudgedEvaluation
 from rankwise.wings.lab.demo.run import BASELINES, HEADLINE, RANKERS, Demonstration

@@ -20,7 +20,6 @@ from rankwise.objectives.softmax.objectives import Calibrated as Calibrated
 from rankwise.objectives.softmax.objectives import ListNet as ListNet
 from rankwise.objectives.softmax.objectives import SoftmaxCE as SoftmaxCE
 from rankwise.objectives.wrappers.clickwise import clickwise as clickwise
-from rankwise.objectives.wrappers.fair import fair as fair
 from rankwise.objectives.wrappers.goal import on as on
 from rankwise.objectives.wrappers.positioned import positioned as positioned
 from rankwise.objectives.wrappers.safe import safe as safe
@@ -29,5 +28,6 @@ from rankwise.objectives.wrappers.weighted import weighted as weighted
 from rankwise.rankers.adapters import lightgbm_objective as lightgbm_objective
 from rankwise.rankers.adapters import xgboost_objective as xgboost_objective
 from rankwise.statistics.objective_checks import check_objective as check_objective
+from rankwise.wings.fairness.fair import fair as fair
 from rankwise.wings.lab.bounding.bounded import bounded as bounded
 from rankwise.wings.lab.bounding.guarantees import guarantees as guarantees

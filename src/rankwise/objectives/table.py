@@ -16,7 +16,6 @@ from rankwise.objectives.plackett_luce.objectives import ListMLE, PLRank
 from rankwise.objectives.smooth.objectives import ApproxNDCG, SmoothAP, SmoothRBP
 from rankwise.objectives.softmax.objectives import XENDCG, Calibrated, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers.clickwise import clickwise
-from rankwise.objectives.wrappers.fair import fair
 from rankwise.objectives.wrappers.goal import on
 from rankwise.objectives.wrappers.positioned import positioned
 from rankwise.objectives.wrappers.safe import safe
@@ -36,7 +35,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     )
 }
 WRAPPERS: dict[str, type[Objective]] = {
-    cls.name: cls for cls in (stochastic, weighted, on, clickwise, fair, positioned, safe)
+    cls.name: cls for cls in (stochastic, weighted, on, clickwise, positioned, safe)
 }
 WRAPPERS |= {name: hooks.find("wrapper", name) for name in hooks.places("wrapper")}  # those of wings
 

@@ -20,6 +20,7 @@ from rankwise.statistics.figures.drawing import figure as figure
 from rankwise.statistics.figures.drawing import light_grid as light_grid
 from rankwise.statistics.gate import Gate as Gate
 from rankwise.statistics.judgements import digests as digests
+from rankwise.statistics.judgements import judgements_of as judgements_of
 from rankwise.statistics.result import Result as Result
 from rankwise.statistics.result import plain as plain
 from rankwise.statistics.result import stacked as stacked
