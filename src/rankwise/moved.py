@@ -29,6 +29,7 @@ _UNDER_THEIR_NAMES = {
     ("rankwise.metrics", "rankwise.wings.lab.bounding"): "orderings random_orderings",
     ("rankwise.model_selection", "rankwise.quality"): "examine learning_curve",
     ("rankwise.objectives.softmax", "rankwise.wings.lab.bounding"): "guarantees",
+    ("rankwise.objectives.wrappers", "rankwise.wings.clicks.objectives"): "clickwise positioned safe",
     ("rankwise.objectives.wrappers", "rankwise.wings.fairness"): "fair triton",
     ("rankwise.objectives.wrappers", "rankwise.wings.lab.bounding"): "bounded bounds",
     ("rankwise.rankers", "rankwise.models"): "model_card schema scoring storage",

@@ -15,10 +15,7 @@ from rankwise.objectives.pairwise.yeti import Yeti
 from rankwise.objectives.plackett_luce.objectives import ListMLE, PLRank
 from rankwise.objectives.smooth.objectives import ApproxNDCG, SmoothAP, SmoothRBP
 from rankwise.objectives.softmax.objectives import XENDCG, Calibrated, ListNet, SoftmaxCE
-from rankwise.objectives.wrappers.clickwise import clickwise
 from rankwise.objectives.wrappers.goal import on
-from rankwise.objectives.wrappers.positioned import positioned
-from rankwise.objectives.wrappers.safe import safe
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.objectives.wrappers.weighted import weighted
 
@@ -34,9 +31,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
         *(BPR, ListMLE, Calibrated, Distil, MarginMSE),
     )
 }
-WRAPPERS: dict[str, type[Objective]] = {
-    cls.name: cls for cls in (stochastic, weighted, on, clickwise, positioned, safe)
-}
+WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, weighted, on)}
 WRAPPERS |= {name: hooks.find("wrapper", name) for name in hooks.places("wrapper")}  # those of wings
 
 
