@@ -21,6 +21,7 @@ FRONT_DOORS = {
     "recommend": "rankwise.wings.recommend.ease",
     "rerank": "rankwise.wings.rerank.reranker",
     "serve": "rankwise.wings.serve.http",
+    "similarity": "rankwise.wings.similarity.similarity",
     "text": "rankwise.wings.text.documents",
 }
 """The module of each wing that its users import first."""
@@ -93,10 +94,10 @@ def test_tests_of_the_core_leave_out_pages_of_wings():
 
 def test_a_new_import_breaks_the_contract(graph):
     graph = grimp.build_graph("rankwise", cache_dir=None)
-    graph.add_import(importer="rankwise.wings.judging.plan", imported="rankwise.rankers.trees.learner")
-    graph.add_import(importer="rankwise.wings.judging.plan", imported="rankwise.wings.clicks.logs.log")
+    graph.add_import(importer="rankwise.wings.similarity.similarity", imported="rankwise.rankers.trees.learner")
+    graph.add_import(importer="rankwise.wings.similarity.similarity", imported="rankwise.wings.clicks.logs.log")
     assert walls.broken(graph) == [
-        f"the wing judging imports {module}, in rankwise.wings.judging.plan"
+        f"the wing similarity imports {module}, in rankwise.wings.similarity.similarity"
         for module in ("rankers.trees.learner", "wings.clicks.logs.log")
     ]
 

@@ -1,4 +1,3 @@
-from rankwise.evaluation.similarity import similarity as similarity
 from rankwise.metrics.base import Metric as Metric
 from rankwise.metrics.base import RankMetric as RankMetric
 from rankwise.metrics.conventions import conventions as conventions
@@ -23,15 +22,6 @@ from rankwise.metrics.precision import Hit as Hit
 from rankwise.metrics.precision import Precision as Precision
 from rankwise.metrics.precision import Recall as Recall
 from rankwise.metrics.precision import RPrecision as RPrecision
-from rankwise.metrics.rank_similarity import RBO as RBO
-from rankwise.metrics.rank_similarity import Overlap as Overlap
-from rankwise.metrics.rank_similarity import Similarity as Similarity
-from rankwise.metrics.rank_similarity import Tau as Tau
-from rankwise.metrics.rank_similarity import TauAP as TauAP
-from rankwise.metrics.rank_similarity import similarity_measure as similarity_measure
-from rankwise.metrics.sampled import InfAP as InfAP
-from rankwise.metrics.sampled import InfNDCG as InfNDCG
-from rankwise.metrics.sampled import XInfAP as XInfAP
 from rankwise.metrics.table import METRICS as METRICS
 from rankwise.metrics.table import MetricLike as MetricLike
 from rankwise.metrics.table import expression as expression
@@ -49,3 +39,13 @@ from rankwise.wings.fairness.diversity import NoveltyNRBP as NoveltyNRBP
 from rankwise.wings.fairness.diversity import NoveltyRBP as NoveltyRBP
 from rankwise.wings.fairness.diversity import PrecisionIA as PrecisionIA
 from rankwise.wings.fairness.diversity import SubtopicRecall as SubtopicRecall
+from rankwise.wings.judging.inferred import InfAP as InfAP
+from rankwise.wings.judging.inferred import InfNDCG as InfNDCG
+from rankwise.wings.judging.inferred import XInfAP as XInfAP
+from rankwise.wings.similarity.rank_similarity import RBO as RBO
+from rankwise.wings.similarity.rank_similarity import Overlap as Overlap
+from rankwise.wings.similarity.rank_similarity import Similarity as Similarity
+from rankwise.wings.similarity.rank_similarity import Tau as Tau
+from rankwise.wings.similarity.rank_similarity import TauAP as TauAP
+from rankwise.wings.similarity.rank_similarity import similarity_measure as similarity_measure
+from rankwise.wings.similarity.similarity import similarity as similarity

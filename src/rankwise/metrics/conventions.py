@@ -18,7 +18,6 @@ from rankwise.metrics.dcg import NDCG, RBP
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
-from rankwise.metrics.sampled import InfAP, InfNDCG, XInfAP
 
 OWN, TREC_EVAL = "rankwise", "trec_eval"
 _EVERY = ""
@@ -57,9 +56,6 @@ _OURS: dict[str, type[RankMetric]] = {
     "map": AP,
     "recip_rank": RR,
     "Rprec": RPrecision,
-    "infAP": InfAP,
-    "xinfAP": XInfAP,
-    "infNDCG": InfNDCG,
     "set_P": Precision,
     "set_recall": Recall,
     # ir_measures, which has most of our classes' names
@@ -75,7 +71,7 @@ _OURS: dict[str, type[RankMetric]] = {
     "SetR": Recall,
     "Success": Hit,
 }
-_NAMES: Mapping[str, type[RankMetric]] = hooks.Table("metric of ir_measures", _OURS)
+_NAMES: Mapping[str, type[RankMetric]] = hooks.Table("metric of others", _OURS)
 _NEED_CUTOFF = ("P", "P_IA", "StRecall", "Precision", "R", "Recall", "Success", "success", "map_cut", "ndcg_cut")
 _ARGUMENTS = {"rel": "relevant", "dcg": "gain"}
 """Our names for arguments of ir_measures."""

@@ -2,7 +2,7 @@
 
 The documents of a query are walked in the order of their scores. A Fenwick tree over the levels of the other ranking
 counts, for each document, those before it that the other ranking puts above and below it: Kendall's τ and τ_AP
-(``evaluation/similarity``) need nothing else.
+(``wings/similarity``) need nothing else.
 """
 
 from dataclasses import dataclass

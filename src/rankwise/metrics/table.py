@@ -17,7 +17,6 @@ from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP, MeanNDCG, Reward
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
-from rankwise.metrics.sampled import InfAP, InfNDCG, XInfAP
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -41,9 +40,6 @@ _ALL: tuple[type[RankMetric], ...] = (
         Hit,
         RPrecision,
         Bpref,
-        InfAP,
-        XInfAP,
-        InfNDCG,
         Judged,
     ),
     *(NumQ, NumRet, NumRel, NumRelRet, Reward, Kendall, Spearman),

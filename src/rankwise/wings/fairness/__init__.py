@@ -16,6 +16,6 @@ _METRICS = {  # names of ours and of ir_measures
 for _name, (_class, *_peers) in _METRICS.items():
     hooks.register("metric", _name, f"{__name__}.diversity", _class)
     for _peer in _peers:
-        hooks.register("metric of ir_measures", _peer, f"{__name__}.diversity", _class)
+        hooks.register("metric of others", _peer, f"{__name__}.diversity", _class)
 hooks.register("wrapper", "fair", f"{__name__}.fair", "fair")
 hooks.register("evaluation", "policy", f"{__name__}.policy", "evaluate_policy")
