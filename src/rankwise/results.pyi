@@ -13,10 +13,10 @@ from rankwise.model_selection.result import Tuning as Tuning
 from rankwise.quality.examine import DataCheck as DataCheck
 from rankwise.quality.learning_curve import LearningCurve as LearningCurve
 from rankwise.quality.skew import FeatureComparison as FeatureComparison
-from rankwise.statistics.objective_checks import ObjectiveChecks as ObjectiveChecks
 from rankwise.statistics.reliability import Reliability as Reliability
 from rankwise.wings.fairness.groups import GroupExposure as GroupExposure
 from rankwise.wings.fairness.policy import PolicyEvaluation as PolicyEvaluation
 from rankwise.wings.judging.result import JudgedEvaluation as JudgedEvaluation
+from rankwise.wings.lab.objective_checks import ObjectiveChecks as ObjectiveChecks
 from rankwise.wings.recommend.choice import RecommenderChoice as RecommenderChoice
 from rankwise.wings.text.cascade import Cascade as Cascade

@@ -24,10 +24,10 @@ from rankwise.objectives.wrappers.stochastic import stochastic as stochastic
 from rankwise.objectives.wrappers.weighted import weighted as weighted
 from rankwise.rankers.adapters import lightgbm_objective as lightgbm_objective
 from rankwise.rankers.adapters import xgboost_objective as xgboost_objective
-from rankwise.statistics.objective_checks import check_objective as check_objective
 from rankwise.wings.clicks.objectives.clickwise import clickwise as clickwise
 from rankwise.wings.clicks.objectives.positioned import positioned as positioned
 from rankwise.wings.clicks.objectives.safe import safe as safe
 from rankwise.wings.fairness.fair import fair as fair
 from rankwise.wings.lab.bounding.bounded import bounded as bounded
 from rankwise.wings.lab.bounding.guarantees import guarantees as guarantees
+from rankwise.wings.lab.objective_checks import check_objective as check_objective

@@ -3,6 +3,7 @@ from rankwise.metrics.gains import discounts as discounts
 from rankwise.metrics.gains import gain_shares as gain_shares
 from rankwise.metrics.gains import longest as longest
 from rankwise.metrics.sorting import longest_of as longest_of
+from rankwise.objectives.base import MORE_LABELS as MORE_LABELS
 from rankwise.objectives.base import columns_for as columns_for
 from rankwise.objectives.fastmath import sigmoid as sigmoid
 from rankwise.objectives.prepared import NoDeviceKernelError as NoDeviceKernelError
