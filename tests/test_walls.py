@@ -23,6 +23,7 @@ FRONT_DOORS = {
     "serve": "rankwise.wings.serve.http",
     "similarity": "rankwise.wings.similarity.similarity",
     "text": "rankwise.wings.text.documents",
+    "tuning": "rankwise.wings.tuning.tune",
 }
 """The module of each wing that its users import first."""
 

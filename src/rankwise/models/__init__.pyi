@@ -17,6 +17,7 @@ from rankwise.models.nets.state import torch_threads as torch_threads
 from rankwise.models.nets.state import usable_device as usable_device
 from rankwise.models.nets.weights import Weights as Weights
 from rankwise.models.nets.weights import snapshot as snapshot
+from rankwise.models.schema import ModelInput as ModelInput
 from rankwise.models.schema import Schema as Schema
 from rankwise.models.schema import is_frame as is_frame
 from rankwise.models.storage import InvalidModelError as InvalidModelError

@@ -1,7 +1,15 @@
+from rankwise.rankers.base import IterativeRanker as IterativeRanker
+from rankwise.rankers.ensembles.blend_members import member_kind as member_kind
+from rankwise.rankers.ensembles.blend_weights import AVERAGE as AVERAGE
+from rankwise.rankers.ensembles.blend_weights import average_weights as average_weights
+from rankwise.rankers.ensembles.blend_weights import centred as centred
 from rankwise.rankers.ensembles.blend_weights import score_deviation as score_deviation
+from rankwise.rankers.ensembles.blend_weights import surely as surely
 from rankwise.rankers.ensembles.feature import FeatureRanker as FeatureRanker
 from rankwise.rankers.ensembles.members import MemberPlan as MemberPlan
 from rankwise.rankers.ensembles.members import Members as Members
+from rankwise.rankers.ensembles.meta import DelegatingRanker as DelegatingRanker
+from rankwise.rankers.ensembles.meta import out_of_fold_of as out_of_fold_of
 from rankwise.rankers.expressions import RankerExpression as RankerExpression
 from rankwise.rankers.expressions import objective_expression as objective_expression
 from rankwise.rankers.fit_arguments import document_columns as document_columns
@@ -19,6 +27,7 @@ from rankwise.rankers.table import installed as installed
 from rankwise.rankers.table import is_ours as is_ours
 from rankwise.rankers.table import ranker_class as ranker_class
 from rankwise.rankers.table import recommender_class as recommender_class
+from rankwise.rankers.trees import monotone as monotone
 from rankwise.rankers.trees.learner import NewtonStep as NewtonStep
 from rankwise.rankers.trees.learner import TreeLearner as TreeLearner
 from rankwise.rankers.trees.learner import Trees as Trees

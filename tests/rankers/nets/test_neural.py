@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 import rankwise as rw
 from rankwise.base import arrays
 from rankwise.cli.app import app
-from rankwise.model_selection import spaces
 from rankwise.models import column_statistics
 from rankwise.models.nets.presets import DEFAULT, PRESETS, NetSettings
 from rankwise.models.nets.transforms import Transform
 from rankwise.rankers.nets.inputs import Batching
+from rankwise.wings.tuning import spaces
 from tests import tiers
 from tests.processes import HANG
 from tests.rankers.test_contract import same

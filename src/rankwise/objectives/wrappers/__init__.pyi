@@ -4,6 +4,7 @@ from rankwise.metrics.gains import gain_shares as gain_shares
 from rankwise.metrics.gains import longest as longest
 from rankwise.metrics.sorting import longest_of as longest_of
 from rankwise.objectives.base import MORE_LABELS as MORE_LABELS
+from rankwise.objectives.base import Sum as Sum
 from rankwise.objectives.base import columns_for as columns_for
 from rankwise.objectives.fastmath import sigmoid as sigmoid
 from rankwise.objectives.prepared import NoDeviceKernelError as NoDeviceKernelError
@@ -22,3 +23,5 @@ from rankwise.objectives.ragged import Values as Values
 from rankwise.objectives.ragged import draw_streams as draw_streams
 from rankwise.objectives.softmax.cpu import normalise as normalise
 from rankwise.objectives.wrappers.base import Wrapper as Wrapper
+from rankwise.objectives.wrappers.goal import label_of as label_of
+from rankwise.objectives.wrappers.goal import labels_learned as labels_learned

@@ -16,7 +16,6 @@ from rankwise.check.parameters import AtLeast, OneOf, Parameter, Within, declare
 from rankwise.language import SettingsFile, settings_files, user_code
 from rankwise.metrics import MetricLike, expression, metric
 from rankwise.metrics import metrics as find_metrics
-from rankwise.model_selection import SPACES
 from rankwise.rankers import RankerExpression, expressions, table
 from rankwise.wings.lab.experiments.running.protocols import PROTOCOLS, TREATMENTS
 
@@ -93,7 +92,7 @@ class Spec:
     """Search each method's parameters with so many trials, in every trial anew; 0 for none."""
     tune_minutes: Annotated[float, AtLeast(0.0)] = 0.0
     """Search for so many minutes each: the same budget for all."""
-    tune_space: Annotated[str, OneOf(SPACES, "space")] = "default"
+    tune_space: str = "default"
 
     test: Annotated[str, OneOf(("t", "corrected_t", "fisher", "wilcoxon"), "test of significance")] = "t"
     """The test between methods, paired by trial."""
@@ -121,6 +120,10 @@ class Spec:
         ):
             hint = "leave tune_trials and tune_minutes out, or the blend"
             raise check.error("parameters of a blend are not tuned", got="a method that is blended", hint=hint)
+        if self.tune_space != "default":
+            from rankwise import tune
+
+            declared(tune)["space"].check(self.tune_space)
         if self.decide not in self.metrics:
             object.__setattr__(self, "metrics", (self.decide, *self.metrics))
 

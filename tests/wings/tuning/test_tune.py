@@ -17,11 +17,11 @@ import pytest
 
 import rankwise as rw
 from rankwise.check.parameters import searched
-from rankwise.model_selection import plot, spaces
-from rankwise.model_selection.result import Trial, Tuning, read_parameters
-from rankwise.model_selection.tune import TrialCallback
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
+from rankwise.wings.tuning import plot, spaces
+from rankwise.wings.tuning.result import Trial, Tuning, read_parameters
+from rankwise.wings.tuning.tune import TrialCallback
 from tests.processes import wait_until
 from tests.refusals import refusal, refuses
 
@@ -436,7 +436,7 @@ def test_a_trial_ends_when_it_falls_behind_or_time_is_up():
 def test_a_trial_ends_before_a_round_that_would_be_too_late(monkeypatch):
     optuna = pytest.importorskip("optuna")
     now = iter([1.0, 2.0, 3.0])
-    monkeypatch.setattr("rankwise.model_selection.tune.clock", lambda: next(now))
+    monkeypatch.setattr("rankwise.wings.tuning.tune.clock", lambda: next(now))
     trial: Any = Asked()
     watch = TrialCallback(trial, "ndcg", rate=0.1, middle=0.1, deadline=3.5)
     watch(1, {"ndcg": [0.5]})

@@ -11,28 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, metrics, moved
+from rankwise import Evaluation, Objective, RankingDataset, bagged, check, metrics, moved, objective
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json, Keywords
 from rankwise.base.progress import bar
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import AtLeast, Option
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.segments import Segment
-from rankwise.evaluation import segments
-from rankwise.model_selection.cross_validate import Trainings, checked_ranker, finished_models
-from rankwise.objectives.base import Objective, Sum
-from rankwise.objectives.table import ObjectiveLike, objective
-from rankwise.objectives.wrappers.goal import label_of
+from rankwise.evaluation import Segment, segments
+from rankwise.model_selection import Trainings, checked_ranker, finished_models
+from rankwise.objectives.table import ObjectiveLike
+from rankwise.objectives.wrappers import Sum, label_of
 from rankwise.quality import leakage
-from rankwise.rankers import fit_arguments
-from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.ensembles.meta import out_of_fold_of
-from rankwise.rankers.training.constraints import reject
-from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas, light_grid
-from rankwise.statistics.figures.labels import label_points
-from rankwise.statistics.result import Result, plain
+from rankwise.rankers import fit_arguments, out_of_fold_of
+from rankwise.rankers.training import reject
+from rankwise.statistics import BLUE, GREY, VERMILLION, Result, canvas, label_points, light_grid, plain
 
 if TYPE_CHECKING:
     import polars as pl
