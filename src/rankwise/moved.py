@@ -27,7 +27,7 @@ _UNDER_THEIR_NAMES = {
     ("rankwise.evaluation", "rankwise.wings.fairness"): "diversify groups policy",
     ("rankwise.evaluation", "rankwise.wings.similarity"): "similarity",
     ("rankwise.metrics", "rankwise.wings.fairness"): "diversity exposure",
-    ("rankwise.metrics", "rankwise.wings.similarity"): "rank_similarity",
+    ("rankwise.metrics", "rankwise.wings.similarity"): "correlation rank_similarity",
     ("rankwise.metrics", "rankwise.wings.lab.bounding"): "orderings random_orderings",
     ("rankwise.model_selection", "rankwise.quality"): "examine learning_curve",
     ("rankwise.model_selection", "rankwise.wings.tuning"): (

@@ -1,8 +1,6 @@
 from rankwise.metrics.base import Metric as Metric
 from rankwise.metrics.base import RankMetric as RankMetric
 from rankwise.metrics.conventions import conventions as conventions
-from rankwise.metrics.correlation import Kendall as Kendall
-from rankwise.metrics.correlation import Spearman as Spearman
 from rankwise.metrics.dcg import DCG as DCG
 from rankwise.metrics.dcg import NDCG as NDCG
 from rankwise.metrics.dcg import NRBP as NRBP
@@ -42,6 +40,8 @@ from rankwise.wings.fairness.diversity import SubtopicRecall as SubtopicRecall
 from rankwise.wings.judging.inferred import InfAP as InfAP
 from rankwise.wings.judging.inferred import InfNDCG as InfNDCG
 from rankwise.wings.judging.inferred import XInfAP as XInfAP
+from rankwise.wings.similarity.correlation import Kendall as Kendall
+from rankwise.wings.similarity.correlation import Spearman as Spearman
 from rankwise.wings.similarity.rank_similarity import RBO as RBO
 from rankwise.wings.similarity.rank_similarity import Overlap as Overlap
 from rankwise.wings.similarity.rank_similarity import Similarity as Similarity

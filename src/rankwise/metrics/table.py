@@ -12,7 +12,6 @@ from rankwise.base.arrays import Keywords
 from rankwise.language import grammar, registry
 from rankwise.metrics.base import FunctionMetric, Metric, MetricFunction, RankMetric, checked_name
 from rankwise.metrics.conventions import OWN, TREC_EVAL, normalized_name, options_of, peers, require_cutoff
-from rankwise.metrics.correlation import Kendall, Spearman
 from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP, MeanNDCG, Reward
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
@@ -42,7 +41,7 @@ _ALL: tuple[type[RankMetric], ...] = (
         Bpref,
         Judged,
     ),
-    *(NumQ, NumRet, NumRel, NumRelRet, Reward, Kendall, Spearman),
+    *(NumQ, NumRet, NumRel, NumRelRet, Reward),
 )
 _OURS = {kind.name: kind for kind in _ALL}
 METRICS: Mapping[str, type[RankMetric]] = hooks.Table("metric", _OURS)
