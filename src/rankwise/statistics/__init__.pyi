@@ -3,6 +3,7 @@ from rankwise.statistics.comparison import Pair as Pair
 from rankwise.statistics.diagnostics import Diagnostic as Diagnostic
 from rankwise.statistics.diagnostics import Findings as Findings
 from rankwise.statistics.evaluation import WEIGHTED as WEIGHTED
+from rankwise.statistics.evaluation import Evaluation as Evaluation
 from rankwise.statistics.evaluation import Ranked as Ranked
 from rankwise.statistics.evaluation import varies as varies
 from rankwise.statistics.figures.comparisons import chosen_pairs as chosen_pairs

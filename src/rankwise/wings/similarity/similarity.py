@@ -2,19 +2,20 @@
 
 import itertools
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import Evaluation, check
+from rankwise import check
 from rankwise.base.arrays import Array, Ids, Offsets, index_of, offsets_of
 from rankwise.evaluation import Evaluated, Run, Scored, on_data, run_frame, scores_of
+from rankwise.statistics import Evaluation
 from rankwise.wings.similarity.rank_similarity import SimilarityLike, similarity_measures
 
 DEFAULT = ("rbo", "overlap@10", "tau", "tau_ap")
-Ranks = Scored | Evaluation
+Ranks: TypeAlias = Scored | Evaluation
 """Scores, a model, a TREC run, or an evaluation that knows its documents."""
 
 
