@@ -24,26 +24,13 @@ MetricLike = str | Metric | MetricFunction
 """What names a metric: an expression such as ``"ndcg@10"``, a :class:`Metric`, or a function of scores, labels and
 offsets that returns one number per query."""
 
-_ALL: tuple[type[RankMetric], ...] = (
-    *(
-        NDCG,
-        MeanNDCG,
-        DCG,
-        AP,
-        RR,
-        RBP,
-        NRBP,
-        ERR,
-        Precision,
-        Recall,
-        Hit,
-        RPrecision,
-        Bpref,
-        Judged,
-    ),
-    *(NumQ, NumRet, NumRel, NumRelRet, Reward),
-)
-_OURS = {kind.name: kind for kind in _ALL}
+_OURS: dict[str, type[RankMetric]] = {
+    kind.name: kind
+    for kind in (
+        *(NDCG, MeanNDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, Judged),
+        *(NumQ, NumRet, NumRel, NumRelRet, Reward),
+    )
+}
 METRICS: Mapping[str, type[RankMetric]] = hooks.Table("metric", _OURS)
 """Those of wings, too."""
 

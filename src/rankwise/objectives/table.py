@@ -1,7 +1,7 @@
 """The one table of objectives and wrappers, by name; objectives from expressions, and as losses of torch."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rankwise import check
@@ -31,8 +31,8 @@ OBJECTIVES: dict[str, type[Objective]] = {
         *(BPR, ListMLE, Calibrated, Distil, MarginMSE),
     )
 }
-WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, weighted, on)}
-WRAPPERS |= {name: hooks.find("wrapper", name) for name in hooks.places("wrapper")}  # those of wings
+WRAPPERS: Mapping[str, type[Objective]] = hooks.Table("wrapper", {cls.name: cls for cls in (stochastic, weighted, on)})
+"""Those of wings, too."""
 
 
 def objective(expression: ObjectiveLike) -> Objective:
