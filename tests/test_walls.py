@@ -17,6 +17,7 @@ FRONT_DOORS = {
     "datasets": "rankwise.wings.datasets.load",
     "explain": "rankwise.wings.explain.explanation",
     "exports": "rankwise.wings.exports.export",
+    "fairness": "rankwise.wings.fairness.policy",
     "judging": "rankwise.wings.judging.plan",
     "lab": "rankwise.wings.lab.experiments.reproduce",
     "mlflow": "rankwise.wings.mlflow",
@@ -25,6 +26,7 @@ FRONT_DOORS = {
     "remote": "rankwise.wings.remote.download",
     "rerank": "rankwise.wings.rerank.reranker",
     "serve": "rankwise.wings.serve.http",
+    "similarity": "rankwise.wings.similarity.similarity",
     "text": "rankwise.wings.text.documents",
     "tuning": "rankwise.wings.tuning.tune",
 }
@@ -100,10 +102,10 @@ def test_tests_of_the_core_leave_out_pages_of_wings():
 
 def test_a_new_import_breaks_the_contract(graph):
     graph = grimp.build_graph("rankwise", cache_dir=None)
-    graph.add_import(importer="rankwise.wings.judging.plan", imported="rankwise.rankers.trees.learner")
-    graph.add_import(importer="rankwise.wings.judging.plan", imported="rankwise.wings.clicks.logs.log")
+    graph.add_import(importer="rankwise.wings.similarity.similarity", imported="rankwise.rankers.trees.learner")
+    graph.add_import(importer="rankwise.wings.similarity.similarity", imported="rankwise.wings.clicks.logs.log")
     assert walls.broken(graph) == [
-        f"the wing judging imports {module}, in rankwise.wings.judging.plan"
+        f"the wing similarity imports {module}, in rankwise.wings.similarity.similarity"
         for module in ("rankers.trees.learner", "wings.clicks.logs.log")
     ]
 

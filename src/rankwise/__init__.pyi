@@ -13,7 +13,6 @@ from rankwise.data.io.tables.parquet import read_parquet as read_parquet
 from rankwise.data.splits import folds as folds
 from rankwise.data.splits import split as split
 from rankwise.evaluation.compare import compare as compare
-from rankwise.evaluation.diversify import diversify as diversify
 from rankwise.evaluation.evaluate import evaluate as evaluate
 from rankwise.metrics.base import Metric as Metric
 from rankwise.metrics.table import metric as metric
@@ -43,6 +42,7 @@ from rankwise.wings.datasets.load import load_dataset as load_dataset
 from rankwise.wings.datasets.synthetic import synthetic as synthetic
 from rankwise.wings.explain.explanation import explain as explain
 from rankwise.wings.exports.export import export as export
+from rankwise.wings.fairness.diversify import diversify as diversify
 from rankwise.wings.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.wings.text.fusion import fuse as fuse
 from rankwise.wings.tuning.auto.ranker import AutoRanker as AutoRanker

@@ -15,7 +15,6 @@ import pytest
 import rankwise as rw
 from rankwise.base.tables import Table
 from rankwise.evaluation.history import History
-from rankwise.evaluation.policy import PolicyEvaluation
 from rankwise.model_selection.cross_validate import CrossValidation
 from rankwise.quality.examine import DataCheck
 from rankwise.quality.findings import DataFinding
@@ -23,6 +22,7 @@ from rankwise.quality.learning_curve import LearningCurve
 from rankwise.statistics.result import Result, as_json
 from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
+from rankwise.wings.fairness.policy import PolicyEvaluation
 from rankwise.wings.judging.prediction_powered import JudgedMean
 from rankwise.wings.judging.result import JudgedEvaluation
 from rankwise.wings.lab.demo.run import BASELINES, HEADLINE, RANKERS, Demonstration

@@ -18,10 +18,10 @@ from rankwise.base.arrays import Array, Column, Ids, Offsets, read_only
 from rankwise.base.compiling import kernel
 from rankwise.base.threads import over_queries
 from rankwise.check.parameters import Within
-from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
+from rankwise.metrics import AP, Hit, Precision, RankMetric
+from rankwise.metrics.base import BinaryMetric, KernelCall
 from rankwise.metrics.err import cascade
 from rankwise.metrics.gains import NO_CUTOFF, discounts, longest, relevance_rule
-from rankwise.metrics.precision import AP, Hit, Precision
 
 _NOTHING = 1e-18
 _GOALS = (
@@ -210,21 +210,6 @@ class NoveltyNRBP(NoveltyRBP):
     name: ClassVar[str] = "nnrbp_ia"
     bounds: ClassVar[tuple[float, float]] = _GREEDY
     by_ideal: ClassVar[bool] = True
-
-
-DIVERSITY: dict[str, type[AspectMetric]] = {
-    "alpha_DCG": AlphaDCG,
-    "alpha_nDCG": AlphaNDCG,
-    "ERR_IA": ERRIA,
-    "nERR_IA": NERRIA,
-    "NRBP": NoveltyRBP,
-    "nNRBP": NoveltyNRBP,
-    "AP_IA": APIA,
-    "MAP_IA": APIA,
-    "P_IA": PrecisionIA,
-    "StRecall": SubtopicRecall,
-}
-"""Metrics of several labels, by their names in ir_measures."""
 
 
 def is_goal(name: str) -> bool:

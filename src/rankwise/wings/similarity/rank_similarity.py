@@ -24,9 +24,9 @@ from rankwise.check.docstrings import PlainSignature
 from rankwise.check.parameters import AtLeast, OneOf, Within, check_declared
 from rankwise.language import grammar
 from rankwise.metrics.base import KernelCall
-from rankwise.metrics.correlation import agreements, levels_in, pairs_apart
 from rankwise.metrics.gains import NO_CUTOFF
 from rankwise.metrics.sorting import AVERAGE, group_end, longest_of, ranking, scratch_for
+from rankwise.wings.similarity.correlation import agreements, levels_in, pairs_apart
 
 _REFERENCES = {"both": 0, "first": 1, "second": 2}
 _ABSENT = np.iinfo(np.int64).max

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 import polars as pl
@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.base.arrays import Array, Ids, Offsets, index_of, offsets_of
-from rankwise.evaluation import trec
-from rankwise.evaluation.systems import Evaluated, Run, Scored, on_data, scores_of
-from rankwise.metrics.rank_similarity import SimilarityLike, similarity_measures
-from rankwise.statistics.evaluation import Evaluation
+from rankwise.evaluation import Evaluated, Run, Scored, on_data, run_frame, scores_of
+from rankwise.statistics import Evaluation
+from rankwise.wings.similarity.rank_similarity import SimilarityLike, similarity_measures
 
 DEFAULT = ("rbo", "overlap@10", "tau", "tau_ap")
-Ranks = Scored | Evaluation
+Ranks: TypeAlias = Scored | Evaluation
 """Scores, a model, a TREC run, or an evaluation that knows its documents."""
 
 
@@ -108,7 +107,7 @@ def _lists_of(ranks: Ranks, data: Evaluated | None) -> _Lists:
     if not isinstance(ranks, str | Mapping) and not hasattr(ranks, "__fspath__") and "score" not in columns:
         hint = "pass data as the third argument, or TREC runs"
         raise check.error("scores and models need the data that they rank", got=type(ranks).__name__, hint=hint)
-    frame = trec.run_frame(cast("Run", ranks))
+    frame = run_frame(cast("Run", ranks))
     sizes = frame.group_by("query", maintain_order=True).len()
     frame = sizes.select("query").join(frame, on="query", maintain_order="left_right")
     queries, documents = (np.array(frame[name].to_list(), np.str_) for name in ("query", "document"))

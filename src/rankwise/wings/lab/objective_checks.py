@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise import Objective, Stream
+from rankwise import objective as find_objective
 from rankwise.base.arrays import Array, offsets_of, rows_of
-from rankwise.base.stream import Stream
 from rankwise.base.tables import Table
-from rankwise.objectives.base import MORE_LABELS, Objective
-from rankwise.objectives.ragged import Derivatives
-from rankwise.objectives.table import ObjectiveLike
-from rankwise.objectives.table import objective as find_objective
-from rankwise.statistics.result import Result
+from rankwise.objectives import Derivatives
+from rankwise.objectives.wrappers import MORE_LABELS
+from rankwise.statistics import Result
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,7 +62,7 @@ class ObjectiveChecks(Result):
         return pl.DataFrame(self.checks, schema=Check._fields, orient="row")
 
 
-def check_objective(objective: ObjectiveLike, *, seed: int = 0) -> ObjectiveChecks:
+def check_objective(objective: Objective | str | Callable[..., object], *, seed: int = 0) -> ObjectiveChecks:
     """Check whether your own objective keeps the contract that every trainer and wrapper relies on.
 
     ``objective`` is a function, an object or an expression. Derivatives are compared with finite differences at

@@ -10,8 +10,8 @@ import rankwise as rw
 from rankwise.base.arrays import read_only
 from rankwise.metrics.gains import discounts
 from rankwise.objectives.prepared import NoDeviceKernelError
-from rankwise.objectives.wrappers.safe import PreparedSafe, safe
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings
+from rankwise.wings.clicks.objectives.safe import PreparedSafe, safe
 from tests.refusals import refusal, refuses
 
 SIZE, TOP = 5, 3

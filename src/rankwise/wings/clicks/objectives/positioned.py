@@ -7,14 +7,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import Stream, check
 from rankwise.base.arrays import Array, read_only
-from rankwise.base.stream import Stream
 from rankwise.check.parameters import Above, AtLeast
-from rankwise.objectives.base import columns_for
-from rankwise.objectives.prepared import PerDocument, PerQuery, Prepared, checked_lists, required
-from rankwise.objectives.ragged import Derivatives, Values
-from rankwise.objectives.wrappers.base import Wrapper
+from rankwise.objectives import Derivatives, Prepared
+from rankwise.objectives.wrappers import PerDocument, PerQuery, Values, Wrapper, checked_lists, columns_for, required
 
 _OVERSHOT = 0.9  # of the slope at the start of a step: one that rises more steeply at its end is shortened
 _TINY = float(np.finfo(float).tiny)  # more than a sum of no weights

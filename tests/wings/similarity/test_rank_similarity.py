@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 import rankwise as rw
-from rankwise.metrics.rank_similarity import SIMILARITIES, Overlap, similarity_measure
+from rankwise.wings.similarity.rank_similarity import SIMILARITIES, Overlap, similarity_measure
 from tests.metrics.test_ties import every_order
 from tests.refusals import refusal
 

@@ -11,8 +11,8 @@ import pytest
 import rankwise as rw
 from rankwise.data.frames import to_frame
 from tests.cli.running import run
-from tests.objectives.wrappers.test_fair import disparity, exposure
 from tests.refusals import refuses
+from tests.wings.fairness.test_fair import disparity, exposure
 
 SCORES = np.array([1.0, -0.5, 0.3, 2.0, 2.0, -1.0, 0.0, 0.5])
 LABELS = [0, 2, 1, 1, 0, 0, 3, 0]

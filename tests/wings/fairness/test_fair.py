@@ -8,8 +8,8 @@ import pytest
 
 import rankwise as rw
 from rankwise.base import threads
-from rankwise.metrics.exposure import group_shares
 from rankwise.metrics.gains import discounts
+from rankwise.wings.fairness.exposure import group_shares
 from tests.refusals import refusal
 
 GROUPS: list[Any] = [["a", "b", "a", "b"], ["a", "b", "c", "b"], [-1, 7, -1, -1]]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.evaluation.policy import PolicyEvaluation
+from rankwise.wings.fairness.policy import PolicyEvaluation
 from tests.refusals import refusal, refuses
 
 SCORES = np.array([1.0, -0.5, 0.3, 2.0, 2.0, -1.0, 0.0])

@@ -8,7 +8,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.data.frames import to_frame
-from rankwise.metrics.exposure import group_shares
+from rankwise.wings.fairness.exposure import group_shares
 from tests.cli.running import refused, run
 from tests.refusals import refusal
 

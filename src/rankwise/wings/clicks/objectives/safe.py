@@ -7,36 +7,36 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Never
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import Stream, check
 from rankwise.base.compiling import kernel
-from rankwise.base.stream import Stream
 from rankwise.check.parameters import AtLeast, Within
-from rankwise.metrics.sorting import longest_of
-from rankwise.objectives.base import columns_for
-from rankwise.objectives.plackett_luce.cpu.draws import (
+from rankwise.objectives import Derivatives, PLRank, Prepared
+from rankwise.objectives.plackett_luce import (
     BEFORE,
     CHANCE,
     KEEP,
     PLACE,
     WEIGHT,
+    ranking_model,
     sample_batch,
     samples_at_once,
     tabulate,
     working_memory,
 )
-from rankwise.objectives.plackett_luce.objectives import PLRank, ranking_model
-from rankwise.objectives.prepared import (
+from rankwise.objectives.wrappers import (
     NoDeviceKernelError,
     PerDocument,
     PerQuery,
-    Prepared,
     PreparedKernel,
+    Values,
+    Wrapper,
     checked_lists,
+    columns_for,
+    draw_streams,
+    longest_of,
     require_stream,
     required,
 )
-from rankwise.objectives.ragged import Derivatives, Values, draw_streams
-from rankwise.objectives.wrappers.base import Wrapper
 
 _NO_CLIP = 1e300  # not infinity, which an exposure of 0 would make NaN
 PLACED, APART, TIMES, SUMS = range(4)  # sums over the samples that place a document

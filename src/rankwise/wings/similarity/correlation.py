@@ -2,7 +2,7 @@
 
 The documents of a query are walked in the order of their scores. A Fenwick tree over the levels of the other ranking
 counts, for each document, those before it that the other ranking puts above and below it: Kendall's τ and τ_AP
-(``evaluation/similarity``) need nothing else.
+(``rank_similarity.py``) need nothing else.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from rankwise.base.compiling import kernel
-from rankwise.metrics.base import KernelCall, RankMetric
+from rankwise.metrics import RankMetric
+from rankwise.metrics.base import KernelCall
 from rankwise.metrics.sorting import AVERAGE, group_end, longest_of, order_in, scratch_for
 
 

@@ -13,25 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, moved
+from rankwise import Evaluation, RankingDataset, Stream, check, moved
 from rankwise.base.arrays import Array, Json, Keywords, offsets_of
-from rankwise.base.stream import Stream
 from rankwise.base.tables import Table
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.groups import GroupExposure, GroupMoments, Moments
-from rankwise.metrics.base import Metric
+from rankwise.metrics import Metric
 from rankwise.metrics.gains import discounts
-from rankwise.objectives.noise import sample_rankings
-from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.judgements import judgements_of
-from rankwise.statistics.titles import Titles
+from rankwise.objectives import sample_rankings
+from rankwise.statistics import Titles, judgements_of
+from rankwise.wings.fairness.groups import GroupExposure, GroupMoments, Moments
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 POLICIES = ("plackett_luce", "deterministic")
-SAMPLES = 256
 _APART = 1000.0  # scores whose order is certain, e^1000 to 1
 _AT_ONCE = 32  # rankings that are held in memory; a fixed number, so that draws do not depend on the data's size
 
@@ -102,7 +97,7 @@ def evaluate_policy(
     data: RankingDataset,
     metrics: Sequence[Metric],
     policy: str,
-    samples: int,
+    samples: int | None,
     exposure_cutoff: int | None,
     settings: Keywords,
 ) -> PolicyEvaluation:
@@ -111,7 +106,7 @@ def evaluate_policy(
     ``settings`` are those of intervals: seed, level and resamples.
     """
     check.choice("policy", policy, POLICIES)
-    check.integer("samples", samples, least=2)
+    samples = check.integer("samples", 256 if samples is None else samples, least=2)
     values = check.scores(scores, data.offsets, data.query_ids)
     exposure, columns = Moments(data.n_docs), {str(one): Moments(data.n_queries) for one in metrics}
     groups = GroupMoments(data)

@@ -7,9 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.base.device.launching import tile_bounds, triton_kernel
-from rankwise.objectives.device import DeviceLists
-from rankwise.objectives.plackett_luce.triton.draws import Race, TableDraws
-from rankwise.objectives.ragged import Random
+from rankwise.objectives.plackett_luce import Race, TableDraws
 
 _TILE, _STEP = 64, 64
 
@@ -63,7 +61,7 @@ def _price(
     tl.store(rewards + first + documents, price.to(rewards.dtype.element_ty), mask=real)
 
 
-def price(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random, out: tuple[Tensor]) -> None:
+def price(lists: Any, scores: Tensor, arguments: Any, random: Any, out: tuple[Tensor]) -> None:
     """Fill minus the price of each document's exposure."""
     groups, merits, discounts, samples, by_race, draws = arguments
     race = Race(lists, scores, scores, random, discounts.numel(), samples, draws)

@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base.arrays import Array, Ids, Offsets, read_only
 from rankwise.base.compiling import kernel
 from rankwise.base.threads import over_queries
-from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.gains import NO_CUTOFF
 from rankwise.metrics.sorting import longest_of, order_in, scratch_for
 

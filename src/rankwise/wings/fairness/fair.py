@@ -7,19 +7,33 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankwise import Stream
 from rankwise.base.arrays import read_only
 from rankwise.base.compiling import kernel
-from rankwise.base.stream import Stream
 from rankwise.check.parameters import AtLeast, OneOf
-from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.metrics.gains import Gain, checked_gain
-from rankwise.metrics.sorting import longest_of
-from rankwise.objectives.base import columns_for
-from rankwise.objectives.plackett_luce.cpu.draws import PLACE, sample_batch, samples_at_once, tabulate, working_memory
-from rankwise.objectives.plackett_luce.objectives import PLRank, ranking_model
-from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream, required
-from rankwise.objectives.ragged import Derivatives, Values, draw_streams
-from rankwise.objectives.wrappers.base import Wrapper
+from rankwise.objectives import Derivatives, PLRank, Prepared
+from rankwise.objectives.plackett_luce import (
+    PLACE,
+    ranking_model,
+    sample_batch,
+    samples_at_once,
+    tabulate,
+    working_memory,
+)
+from rankwise.objectives.wrappers import (
+    PerDocument,
+    PreparedKernel,
+    Values,
+    Wrapper,
+    checked_lists,
+    columns_for,
+    draw_streams,
+    longest_of,
+    require_stream,
+    required,
+)
+from rankwise.wings.fairness.exposure import MERITS, group_shares
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -31,7 +45,7 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
 
     Exposure is that of rankings drawn from the scores by Plackett and Luce: the expected 1/log2(1 + rank), 0 beyond the
     ``cutoff``. The disparity of a list is the variance between its groups of exposure over merit, weighted by merit and
-    1 on average (``metrics/exposure.py``). With ``merit="equal"`` every document deserves the same: 0 is demographic
+    1 on average (``exposure.py``). With ``merit="equal"`` every document deserves the same: 0 is demographic
     parity. With ``merit="proportional"`` merit is the gain of the label: 0 says that no group is treated differently
     from what it is worth; groups without merit in a list are left out of its disparity. Groups are ``groups``, one
     integer or string for each document: those of the data, for a ranker.
@@ -126,7 +140,7 @@ class PreparedFair(Prepared):
         model = self.exposing.arguments
         rewards, random = self.lists.empty_documents(), self.lists.random(stream, draw_streams(stream))
         arguments = (self.groups, self.merits, model.discounts, model.samples, model.race, model.draws)
-        device_kernel = "rankwise.objectives.wrappers.triton:price"
+        device_kernel = "rankwise.wings.fairness.triton:price"
         self.lists.run(_price, device_kernel, scores, arguments, random, (rewards,), self.exposing.work)
         return self.lists.as_argument(rewards)
 

@@ -6,13 +6,11 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import Stream, check
 from rankwise.base.arrays import Offsets, offsets_of, rows_of
-from rankwise.base.stream import Stream
 from rankwise.check.parameters import Above
-from rankwise.objectives.prepared import Prepared, checked_lists, document_weights, reject_columns
-from rankwise.objectives.ragged import Derivatives, Selection, Values
-from rankwise.objectives.wrappers.base import Wrapper
+from rankwise.objectives import Derivatives, Prepared
+from rankwise.objectives.wrappers import Selection, Values, Wrapper, checked_lists, document_weights, reject_columns
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # spreads the numbers of documents over 64 bits
 _LARGEST = 1e9  # clicks of one document

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankwise import Evaluation, RankingDataset
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json
-from rankwise.data.dataset import RankingDataset
-from rankwise.metrics.exposure import MERITS, GroupShares, group_shares
-from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.result import Result
+from rankwise.statistics import Result
+from rankwise.wings.fairness.exposure import MERITS, GroupShares, group_shares
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,7 +19,7 @@ _TITLES = {"equal": "equal exposure", "proportional": "exposure in proportion to
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupExposure(Result):
-    """The shares of each group, and the disparity between groups; ``metrics/exposure.py`` has the definitions.
+    """The shares of each group, and the disparity between groups; ``exposure.py`` has the definitions.
 
     Intervals resample queries, as those of metrics do.
     """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.statistics.objective_checks import differences
+from rankwise.wings.lab.objective_checks import differences
 from tests.refusals import refusal, refuses
 
 THETA = 1.0 / np.arange(1, 7)
