@@ -12,7 +12,7 @@ Where a missing value goes is settled too: LightGBM takes it for 0 in features w
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,13 +70,6 @@ class Nodes:
         for node in np.flatnonzero(self.feature != LEAF).tolist():
             depth[self.left[node]] = depth[self.right[node]] = depth[node] + 1
         return depth
-
-
-class ModelFile(Protocol):
-    """The content of a model file, checked."""
-
-    def nodes(self) -> Nodes:
-        """Return the trees; raises :class:`CannotSplitError` if they are more than plain splits."""
 
 
 class CannotSplitError(ValueError):
