@@ -116,7 +116,7 @@ class RankingDataset:
                     "feature_origin",
                     *columns.names(),
                 )
-                raise check.unexpected(type(self).__name__, name, check.suggestion(name, arguments).rstrip("?"))
+                raise check.unexpected(type(self).__name__, name, check.suggestion(name, arguments))
         matrix = check.features(features)
         self._set("features", matrix)
         self._set("offsets", check.offsets(offsets, matrix.shape[0]))
