@@ -96,7 +96,7 @@ class CatBoostForest(ForestModel):
         """Return one number per feature: how much scores change with it, out of 100, or how many splits there are."""
         if kind == "gain":
             return numbers(self.booster.get_feature_importance(type="PredictionValuesChange"))
-        return self.parsed().split_counts().astype(np.float64)
+        return np.asarray(self.parsed().split_counts(), np.float64)
 
     def _pool(self, features: Floats) -> "Pool":
         model = self.booster

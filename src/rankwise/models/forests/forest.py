@@ -94,15 +94,8 @@ class ForestModel(Model):
 
     def contributions(self, features: Floats, offsets: Offsets | None = None) -> Contributions:
         """Return the SHAP values of every document, as the library computes them: exact, without a remainder."""
-        parts = self.explain(features)
-        return Contributions(
-            parts=parts,
-            left=np.zeros(len(parts)),
-            method=f"SHAP values of {self.library}",
-            start="mean score",
-            features=features,
-            schema=self.schema,
-        )
+        method, start = f"SHAP values of {self.library}", "mean score"
+        return Contributions.exact(self.explain(features), features, self.schema, method=method, start=start)
 
     def serving(self) -> Score:
         """Return trees rearranged for speed, or the library where it must score."""
