@@ -135,7 +135,7 @@ def parts(
     warn_of_training_data(train, exponential)
     if valid is None:
         return train, train if pool else None
-    held_out = aligned(validation(valid), train, extend=pool)
+    held_out = aligned(validation(valid) if isinstance(valid, tuple) else valid, train, extend=pool)
     warn_shared(train=train, valid=held_out)
     if pool:
         train = held_out = _pooled(train, held_out)
