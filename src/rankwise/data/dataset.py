@@ -109,7 +109,7 @@ class RankingDataset:
             if name not in columns.names():
                 others = ("features", "offsets", "feature_names", "categorical", "categories", "feature_origin")
                 arguments = (*others, *columns.names())
-                raise check.unexpected(type(self).__name__, name, check.suggestion(name, arguments).rstrip("?"))
+                raise check.unexpected(type(self).__name__, name, check.suggestion(name, arguments))
         matrix = check.features(features)
         self._set("features", matrix)
         self._set("offsets", check.offsets(offsets, matrix.shape[0]))

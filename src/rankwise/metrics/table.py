@@ -86,7 +86,7 @@ def metric(expression: MetricLike, *, conventions: str | None = None, **options:
     names = [field.name for field in fields(parsed)]
     for name in options:
         if name not in names:
-            hint = check.suggestion(name, names).rstrip("?")
+            hint = check.suggestion(name, names)
             raise check.error(f"unknown option of {parsed.name}", got=repr(name), hint=hint)
     return replace(parsed, **options) if options else parsed
 

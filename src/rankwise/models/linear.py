@@ -160,14 +160,8 @@ class LinearModel(Model):
             added = (self.transform.rows(dense(features[rows]), inside) - self.average) * self.weights
             parts[rows, :-1] = added.reshape(len(added), -1, count).sum(axis=1)
         parts[:, -1] = self.intercept + float(self.average @ self.weights)
-        return Contributions(
-            parts=parts,
-            left=np.zeros(n_docs),
-            method="SHAP values of a linear model",
-            start="score of the mean document",
-            features=features,
-            schema=self.schema,
-        )
+        method, start = "SHAP values of a linear model", "score of the mean document"
+        return Contributions.exact(parts, features, self.schema, method=method, start=start)
 
     def files(self) -> dict[str, bytes]:
         """Return weights and transform as one file of arrays."""

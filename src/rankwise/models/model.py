@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
 from rankwise import check
 from rankwise.base.arrays import Array, Floats, Json, Offsets
 from rankwise.models.schema import ModelInput, Schema
@@ -32,6 +34,12 @@ class Contributions:
     """(n_docs, n_features) values, in the order and with the codes of training."""
     schema: Schema
     """Names and categories of the columns."""
+
+    @classmethod
+    def exact(cls, parts: Array, features: Floats, schema: Schema, *, method: str, start: str) -> Self:
+        """Return contributions by a method that leaves nothing over."""
+        left = np.zeros(len(parts))
+        return cls(parts=parts, left=left, method=method, start=start, features=features, schema=schema)
 
 
 def no_shares(name: str) -> AttributeError:
@@ -99,12 +107,12 @@ class Model(ABC):
         """Return the entries of ``rankwise.json`` that :meth:`from_files` needs beside the files."""
 
     @classmethod
-    @abstractmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read a model from what :meth:`description` and :meth:`files` returned, and verify it.
 
-        A model that is made of others takes ``read`` too, which reads one of them from the same three.
+        What is made of others, or of attributes of a ranker of the user's, is read by its ranker.
         """
+        raise NotImplementedError
 
 
 class DrawnModel(Model):

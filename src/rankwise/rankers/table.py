@@ -140,7 +140,7 @@ def build_ranker(name: str, parameters: Keywords, members: Sequence[object] = ()
     arguments = inspect.signature(cls).parameters
     if not any(argument.kind is argument.VAR_KEYWORD for argument in arguments.values()):
         for unknown in parameters.keys() - arguments.keys():
-            hint = check.suggestion(unknown, arguments).rstrip("?") if arguments else "leave it out"
+            hint = check.suggestion(unknown, arguments) if arguments else "leave it out"
             raise check.error(f"{name} has no such parameter", got=repr(unknown), hint=hint)
     return cls(*members, **parameters)
 

@@ -24,7 +24,7 @@ def titles_of(metrics: Sequence[str], titles: Titles | None) -> dict[str, str]:
         for name, title in titles.items():
             name_of = find(name, metrics)
             if name_of is None:
-                hint = check.suggestion(str(name), metrics).rstrip("?")
+                hint = check.suggestion(str(name), metrics)
                 raise check.error("a title is for a metric of the table", got=repr(name), hint=hint)
             titled[name_of] = str(title)
     elif titles is not None:

@@ -105,7 +105,7 @@ def _check_option(name: str, value: object, kind: str, path: Path) -> None:
     of_letor, of_tables = name in LETOR_OPTIONS, name in (*reading_arguments(), *CSV_OPTIONS)
     if not of_letor and not of_tables:
         names = LETOR_OPTIONS if kind == "letor" else (*reading_arguments(), *(CSV_OPTIONS if kind == "csv" else ()))
-        hint = check.suggestion(name, [word for word in names if word != "progress"], arguments=True).rstrip("?")
+        hint = check.suggestion(name, [word for word in names if word != "progress"], arguments=True)
         raise check.error("unknown argument of reading ranking data", got=repr(name), where=str(path), hint=hint)
     words, fits = _TYPES.get(name, _COLUMN)
     if of_tables and not fits(value):

@@ -12,7 +12,7 @@ Where a missing value goes is settled too: LightGBM takes it for 0 in features w
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,13 +53,6 @@ class Nodes:
         """The first node of each tree and the first of the next one."""
         ends = [*self.roots[1:].tolist(), self.feature.size]
         return zip(self.roots.tolist(), ends, strict=True)
-
-
-class ModelFile(Protocol):
-    """The content of a model file, checked."""
-
-    def nodes(self) -> Nodes:
-        """Return the trees; raises :class:`CannotSplitError` if they are more than plain splits."""
 
 
 class CannotSplitError(ValueError):

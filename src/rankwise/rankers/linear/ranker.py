@@ -133,20 +133,13 @@ class LinearRanker(IterativeRanker):
         transform, varied = LinearTransform.fit(self.transform, train.features)
         if not varied:
             raise stopping.no_feature(train)
-        given = self.l1 is not None or self.l2 is not None
         return LinearLearner(
-            train=train,
-            held_out=data.held_out,
-            chosen_by_rounds=data.valid is not None,
+            ranker=self,
+            data=data,
             settings=settings,
             objective=objective,
-            documents=settings.columns(data),
             transform=transform,
             signs=np.where(np.array(signs) == 0, float(self.nonnegative), np.array(signs, float)),
-            penalty=self.penalty,
-            strength=(self.l1 or 0.0, self.l2 or 0.0) if given else None,
-            folds=self.folds,
-            start=settings.start(data),
         )
 
     # Weights.
@@ -167,9 +160,9 @@ class LinearRanker(IterativeRanker):
         from rankwise.rankers.linear.weights import resampled, weights_of
 
         check_fitted(self)
-        if data is None:
-            return weights_of(self.model_, None, check.number("level", level, least=0.0, most=1.0, open_ends=True))
         level = check.number("level", level, least=0.0, most=1.0, open_ends=True)
+        if data is None:
+            return weights_of(self.model_, None, level)
         samples = check.integer("samples", samples, least=1)
         with use_threads(thread_count() if self.threads is None else self.threads):
             learner = self.learner(TrainingData(train=self.model_.schema.align(data)), TrainingSettings.of(self))

@@ -300,7 +300,7 @@ def entry(name: str) -> CatalogEntry:
     match = _BY_NAME.get(_plain(name))
     if match is not None:
         return match
-    similar = check.suggestion(name.lower(), (one.name for one in ENTRIES)).rstrip("?")
+    similar = check.suggestion(name.lower(), (one.name for one in ENTRIES))
     raise check.error(
         "unknown data set",
         got=repr(name),

@@ -246,7 +246,7 @@ def _check_setting(spec: Spec, words: Collection[str], key: str, value: object) 
     classes = [table.ranker_class(name) for name in sorted(used.intersection(words) or used)]
     names = [name for cls in classes for name in declared(cls)]
     if key not in names and not any(hasattr(cls, "library") for cls in classes):  # which has more parameters
-        hint = check.suggestion(key, names).rstrip("?")
+        hint = check.suggestion(key, names)
         raise check.error("no ranker of the experiment has such a parameter", got=repr(key), hint=hint)
     for cls in classes:
         if key in declared(cls):
