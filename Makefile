@@ -69,7 +69,7 @@ docs-release: $(VENV)/.dev
 WINGS := src/rankwise/wings tests/wings tests/integrations tests/docs tests/test_examples.py tests/test_wheel.py \
   $(patsubst %,tests/robustness/test_%.py,cluster full_disk fuzz_logs fuzz_models fuzz_ratings fuzz_specs fuzz_texts kills) \
   $(patsubst %,docs/%.md,better clicks click-weights demo engines experiments explain export hybrid inside-engines judges judging linear \
-    rag recommend reports rerank scale serving spark synthetic text tutorial) README.md docs/papers docs/results
+    neural rag recommend reports rerank scale serving spark synthetic text tutorial) README.md docs/papers docs/results
 
 test-core: style
 	$(call timed,tests of the core,$(PYTEST) $(WINGS:%=--ignore=%))

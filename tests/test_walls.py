@@ -19,6 +19,7 @@ FRONT_DOORS = {
     "judging": "rankwise.wings.judging.plan",
     "lab": "rankwise.wings.lab.experiments.reproduce",
     "mlflow": "rankwise.wings.mlflow",
+    "nets": "rankwise.wings.nets.ranker",
     "recommend": "rankwise.wings.recommend.ease",
     "rerank": "rankwise.wings.rerank.reranker",
     "serve": "rankwise.wings.serve.http",
@@ -86,7 +87,7 @@ def test_tests_of_the_core_leave_out_pages_of_wings():
     """``make test-core`` runs no page whose examples call a wing."""
     root = SOURCE.parents[1]
     left_out = (root / "Makefile").read_text(encoding="utf-8").partition("WINGS :=")[2].partition("\n\n")[0]
-    of_wing = re.compile(rf"(?m)^(?:>>>|\.\.\.) .*\brw\.(?:fuse|export|{'|'.join(walls.CONTRACT)})\b")
+    of_wing = re.compile(rf"(?m)^(?:>>>|\.\.\.) .*\brw\.(?:fuse|export|NeuralRanker|{'|'.join(walls.CONTRACT)})\b")
     for page in (root / "README.md", *(root / "docs").glob("*.md")):
         if of_wing.search(page.read_text(encoding="utf-8")):
             assert page.stem in re.findall(r"[\w-]+", left_out), page.name

@@ -37,7 +37,6 @@ from rankwise.rankers.ensembles.calibrated import calibrate as calibrate
 from rankwise.rankers.ensembles.distilled import distilled as distilled
 from rankwise.rankers.expressions import ranker as ranker
 from rankwise.rankers.linear.ranker import LinearRanker as LinearRanker
-from rankwise.rankers.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.rankers.registration import register as register
 from rankwise.rankers.table import load as load
 from rankwise.rankers.trees.catboost.ranker import CatBoostRanker as CatBoostRanker
@@ -48,6 +47,7 @@ from rankwise.statistics.comparison import Comparison as Comparison
 from rankwise.statistics.evaluation import Evaluation as Evaluation
 from rankwise.wings.explain.explanation import explain as explain
 from rankwise.wings.exports.export import export as export
+from rankwise.wings.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.wings.text.fusion import fuse as fuse
 
 from . import clicks as clicks

@@ -18,15 +18,6 @@ from rankwise.models.model_card import evaluated as evaluated
 from rankwise.models.model_card import join_sections as join_sections
 from rankwise.models.model_card import line as line
 from rankwise.models.model_card import section as section
-from rankwise.models.nets import weights as weights
-from rankwise.models.nets.model import MODEL as MODEL
-from rankwise.models.nets.state import one_thread as one_thread
-from rankwise.models.nets.state import own_randomness as own_randomness
-from rankwise.models.nets.state import seed_torch as seed_torch
-from rankwise.models.nets.state import torch_threads as torch_threads
-from rankwise.models.nets.state import usable_device as usable_device
-from rankwise.models.nets.weights import Weights as Weights
-from rankwise.models.nets.weights import snapshot as snapshot
 from rankwise.models.schema import ModelInput as ModelInput
 from rankwise.models.schema import Schema as Schema
 from rankwise.models.schema import in_from_frame as in_from_frame
@@ -35,6 +26,15 @@ from rankwise.models.schema import lists_of as lists_of
 from rankwise.models.storage import InvalidModelError as InvalidModelError
 from rankwise.models.storage import rejecting as rejecting
 from rankwise.models.sums import SumModel as SumModel
+from rankwise.models.torch import weights as weights
+from rankwise.models.torch.state import one_thread as one_thread
+from rankwise.models.torch.state import own_randomness as own_randomness
+from rankwise.models.torch.state import seed_torch as seed_torch
+from rankwise.models.torch.state import torch_threads as torch_threads
+from rankwise.models.torch.state import usable_device as usable_device
+from rankwise.models.torch.weights import MODEL as MODEL
+from rankwise.models.torch.weights import Weights as Weights
+from rankwise.models.torch.weights import snapshot as snapshot
 
 from . import column_statistics as column_statistics
 from . import model_card as model_card

@@ -1,6 +1,7 @@
 from rankwise.data.io.catalog.load import Parts as Parts
 from rankwise.data.io.catalog.sets import CatalogEntry as CatalogEntry
 from rankwise.data.io.disk.mapped import DiskDataset as DiskDataset
+from rankwise.data.io.disk.mapped import in_memory as in_memory
 from rankwise.data.io.file_formats import BYTE_ORDER_MARK as BYTE_ORDER_MARK
 from rankwise.data.io.file_formats import TABLES as TABLES
 from rankwise.data.io.file_formats import ending as ending

@@ -12,13 +12,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import rankwise as rw
-from rankwise.models.nets.model import optimizer
-from rankwise.models.nets.presets import OPTIMIZERS, NetSettings
-from rankwise.models.nets.state import seed_torch
-from rankwise.models.nets.weights import Averages
+from rankwise.models.torch.state import seed_torch
+from rankwise.models.torch.weights import Averages
 from rankwise.objectives import prepared
-from rankwise.rankers.nets import inputs
-from rankwise.rankers.nets.inputs import Streaming
+from rankwise.wings.nets import inputs
+from rankwise.wings.nets.inputs import Streaming
+from rankwise.wings.nets.model import optimizer
+from rankwise.wings.nets.presets import OPTIMIZERS, NetSettings
 from tests.rankers.training.learners import learner_of
 from tests.refusals import refuses
 

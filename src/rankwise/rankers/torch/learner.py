@@ -24,9 +24,9 @@ from rankwise.base.device import to_device
 from rankwise.base.stream import Stream
 from rankwise.data.dataset import RankingDataset
 from rankwise.models.model import Model
-from rankwise.models.nets.model import MODEL
-from rankwise.models.nets.state import bind_context, on, own_randomness, products_in, seed_torch, torch_threads
-from rankwise.models.nets.weights import (
+from rankwise.models.torch.state import bind_context, on, own_randomness, products_in, seed_torch, torch_threads
+from rankwise.models.torch.weights import (
+    MODEL,
     Averages,
     Weights,
     fill,
@@ -42,8 +42,8 @@ from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import has_kernels
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers.nets.inputs import Batching, BatchPart
-from rankwise.rankers.nets.processes import Processes, seed_of
+from rankwise.rankers.torch.batches import Batching, BatchPart
+from rankwise.rankers.torch.processes import Processes, seed_of
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.stopping import NothingLeftToLearn

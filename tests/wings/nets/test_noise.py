@@ -7,12 +7,12 @@ import torch
 from sklearn.base import clone
 
 import rankwise as rw
-from rankwise.models.nets.model import NetModel
-from rankwise.models.nets.presets import NetSettings
 from rankwise.models.schema import Schema
-from tests.rankers.nets.test_neural import ranker
+from rankwise.wings.nets.model import NetModel
+from rankwise.wings.nets.presets import NetSettings
 from tests.rankers.test_contract import same
 from tests.refusals import refuses
+from tests.wings.nets.test_neural import ranker
 
 
 def test_noise_has_the_deviation_that_was_set_and_is_not_scored_with():

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 
 import rankwise as rw
-from rankwise.models.nets.transforms import Transform
-from rankwise.rankers.nets import inputs
+from rankwise.wings.nets import inputs
+from rankwise.wings.nets.transforms import Transform
 
 NET: dict[str, Any] = {"hidden": (8,), "epochs": 3, "batch_queries": 7, "threads": 1, "device": "cpu"}
 

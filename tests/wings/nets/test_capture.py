@@ -6,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rankwise.models.nets.model import NetModel  # noqa: E402
-from rankwise.models.nets.presets import NetSettings  # noqa: E402
 from rankwise.models.schema import Schema  # noqa: E402
-from rankwise.rankers.nets.capture import CapturedNet, padded_rows  # noqa: E402
+from rankwise.wings.nets.capture import CapturedNet, padded_rows  # noqa: E402
+from rankwise.wings.nets.model import NetModel  # noqa: E402
+from rankwise.wings.nets.presets import NetSettings  # noqa: E402
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 NETS = [
@@ -71,7 +71,7 @@ def test_a_graph_computes_what_its_layers_compute_one_by_one(settings, monkeypat
     net = NetModel(Schema(5), settings).cuda().train()
     other, results = copy.deepcopy(net), []
     for which, graphs in ((net, 64), (other, 0)):
-        monkeypatch.setattr("rankwise.rankers.nets.capture._GRAPHS", graphs)
+        monkeypatch.setattr("rankwise.wings.nets.capture._GRAPHS", graphs)
         torch.cuda.manual_seed(7)
         captured = CapturedNet(which)
         results.append(stepped(captured, captured.backward, which, batches(70, 9, 69, 71, device="cuda")))

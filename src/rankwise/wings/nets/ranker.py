@@ -3,44 +3,27 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.stream import Stream
 from rankwise.base.threads import openmp
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import AtLeast, OneOf, Option, Search, Unset, assign
-from rankwise.data.dataset import RankingDataset
-from rankwise.models.nets import presets
-from rankwise.models.schema import Schema
-from rankwise.rankers import table
-from rankwise.rankers.base import IterativeRanker
+from rankwise.models import Schema
+from rankwise.rankers import TorchRanker, table
 from rankwise.rankers.table import Recipe
+from rankwise.rankers.training import TrainingData, TrainingSettings, objective_of, stopping
 from rankwise.rankers.training import parameters as training
-from rankwise.rankers.training import stopping
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
+from rankwise.wings.nets import presets
 
 if TYPE_CHECKING:
-    from rankwise.models.nets.model import NetModel
-    from rankwise.rankers.nets.learner import NetLearner
+    from rankwise.rankers import NetLearner
+    from rankwise.wings.nets.model import NetModel
 
 _RECIPE: Keywords = {"epochs": 100, "smoothing": 3}
 _WITHIN: Keywords = {"transform": "quantile+query"}
 _LIGHT: Keywords = {"hidden": (64,), "learning_rate": 0.005, "batch_queries": 64, "averaging": 0.98, "patience": 5}
 """Trained in the time of trees, and level with them: ``light`` of docs/benchmarks/nets.md."""
-
-
-class TorchRanker(IterativeRanker):
-    """A ranker whose rounds are epochs of torch; a subclass has the parameters ``epochs`` and ``device``."""
-
-    unit = "epochs"
-    extra, modules, packages = "torch", ("torch", "safetensors"), ("torch",)
-    first_round_pace = 10.0
-    device: str
-
-    @property
-    def epochs_(self) -> int:
-        """The number of epochs in the model, those of ``init_model`` included."""
-        return int(self.model_.rounds)
 
 
 @documented
@@ -169,12 +152,11 @@ class NeuralRanker(TorchRanker):
         table.installed(self.name)
         import torch
 
-        from rankwise.models.nets.model import NetModel, net_description, optimizer
-        from rankwise.models.nets.state import one_thread, own_randomness, seed_torch, usable_device
-        from rankwise.rankers.nets.capture import CapturedNet
-        from rankwise.rankers.nets.inputs import Batching, Inputs
-        from rankwise.rankers.nets.learner import NetLearner
-        from rankwise.rankers.nets.processes import seed_of
+        from rankwise.models import one_thread, own_randomness, seed_torch, usable_device
+        from rankwise.rankers import Batching, NetLearner, seed_of
+        from rankwise.wings.nets.capture import CapturedNet
+        from rankwise.wings.nets.inputs import Inputs
+        from rankwise.wings.nets.model import NetModel, net_description, optimizer
 
         openmp(one_thread)
         train, net_settings = data.train, self.settings
@@ -221,7 +203,7 @@ class NeuralRanker(TorchRanker):
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "NetModel":
         """Build the net and read its weights."""
         table.installed(self.name)
-        from rankwise.models.nets.model import NetModel
+        from rankwise.wings.nets.model import NetModel
 
         net = NetModel.from_files(description, files, schema)
         net.runs_on = self.device

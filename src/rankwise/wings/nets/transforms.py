@@ -6,7 +6,7 @@ import torch
 from rankwise.base.arrays import Array, Floats, row_blocks
 from rankwise.base.sparse import dense
 from rankwise.models.column_statistics import KNOTS, ColumnMoments, check_finite, line, sample
-from rankwise.models.nets.layers import on_device
+from rankwise.wings.nets.layers import on_device
 
 
 class Transform(torch.nn.Module):

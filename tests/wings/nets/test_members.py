@@ -8,13 +8,13 @@ import torch
 from sklearn.base import clone
 
 import rankwise as rw
-from rankwise.models.nets.model import NetModel
-from rankwise.models.nets.presets import NetSettings
 from rankwise.models.schema import Schema
-from tests.rankers.nets.test_neural import ranker
+from rankwise.wings.nets.model import NetModel
+from rankwise.wings.nets.presets import NetSettings
 from tests.rankers.test_contract import losses, same
 from tests.rankers.training.learners import learner_of
 from tests.refusals import refusal, refuses
+from tests.wings.nets.test_neural import ranker
 
 
 def alone(net: Any, member: int, settings: NetSettings) -> Any:

@@ -6,8 +6,8 @@ import torch
 
 import rankwise as rw
 from rankwise.metrics import metrics as find_metrics
-from rankwise.rankers.nets.inputs import NetScores
 from rankwise.rankers.training.validation import EvalMetrics, EvalSet, Validation
+from rankwise.wings.nets.inputs import NetScores
 from tests.refusals import refusal
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")

@@ -1,29 +1,25 @@
-"""Inputs of nets: batches of whole queries, ragged, and their transformed features, kept in memory or made anew."""
+"""Inputs of nets: transformed features of batches, kept in memory or made anew."""
 
 import functools
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from rankwise.base.arrays import Array, Floats, offsets_of, rows_of
+from rankwise import RankingDataset
+from rankwise.base.arrays import Array, Floats
 from rankwise.base.device import to_device
 from rankwise.base.sparse import dense
-from rankwise.base.stream import Stream
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.io.disk.mapped import in_memory
+from rankwise.data.io import in_memory
 from rankwise.metrics.base import Metric, weighted_mean
-from rankwise.models.nets.model import NetModel
 from rankwise.objectives.prepared import has_kernels
-from rankwise.rankers.training.validation import DeviceMean, DeviceScores
-
-Rows = slice | NDArray[np.int64]
+from rankwise.rankers import BatchPart, Rows
+from rankwise.rankers.training import DeviceMean, DeviceScores
+from rankwise.wings.nets.model import NetModel
 
 KEPT = 2**26
 """How many transformed numbers are kept at most of features that are in memory: 256 MiB."""
@@ -31,63 +27,6 @@ KEPT_OF_FILES = 2**22
 """How many of features that lie on disk, or are sparse, and would take much less memory as they are: 16 MiB."""
 STREAMING_DEVICES = {"cuda"}
 """Devices with memory of their own: features stay there, or are copied ahead of what is computed."""
-
-
-@dataclass(frozen=True)
-class Batching:
-    """How many queries go into a batch: ``queries`` of them, or as many as fit into a budget of ``documents``."""
-
-    queries: int
-    documents: int | None = None
-
-    def cut(self, data: RankingDataset, stream: Stream) -> Iterator[NDArray[np.int64]]:
-        """Yield the numbers of each batch's queries; all queries occur once, in an order that the stream decides.
-
-        A query that is larger than the whole budget is a batch of its own.
-
-        >>> data = RankingDataset.from_sizes(np.zeros((9, 1)), np.zeros(9), [4, 3, 2])
-        >>> [batch.tolist() for batch in Batching(2).cut(data, data.stream(seed=1))]
-        [[2, 0], [1]]
-        >>> [batch.tolist() for batch in Batching(2, documents=6).cut(data, data.stream(seed=1))]
-        [[2, 0], [1]]
-        """
-        order = np.argsort(stream.child("order").per_query(data.n_queries)[:, 0], kind="stable")
-        filled = offsets_of(data.sizes[order])
-        start = 0
-        while start < order.size:
-            end = start + self.queries
-            if self.documents is not None:
-                fits = int(np.searchsorted(filled, filled[start] + self.documents, side="right")) - 1
-                end = max(fits, start + 1)
-            yield order[start:end]
-            start = end
-
-
-@dataclass(frozen=True)
-class BatchPart:
-    """Some whole queries of a data set, in the order of a batch."""
-
-    data: RankingDataset
-    queries: NDArray[np.int64]
-    """Their numbers in ``data``."""
-    rows: Rows
-    """Where their documents lie in ``data``."""
-    offsets: NDArray[np.int64]
-    """Where each query starts among the part's documents."""
-    stream: Stream
-    """The random stream of these queries."""
-
-    @classmethod
-    def of(cls, data: RankingDataset, queries: NDArray[np.int64], stream: Stream) -> "BatchPart":
-        """Return some queries of a data set; ``stream`` is that of all."""
-        rows, offsets = rows_of(queries, data.offsets)
-        return cls(data, queries, rows, offsets, stream.take(queries, data.n_queries))
-
-    @property
-    def weights(self) -> Array:
-        """One weight per query."""
-        weights = self.data.weights
-        return np.ones(self.queries.size) if weights is None else weights[self.queries]
 
 
 def room(device: torch.device) -> int:

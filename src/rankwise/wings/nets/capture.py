@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rankwise.models.nets.model import NetModel
+from rankwise.wings.nets.model import NetModel
 
 _PER_DOUBLING, _LEAST, _GRAPHS, _WARM_UP = 8, 64, 64, 3
 

@@ -14,10 +14,10 @@ from sklearn.preprocessing import QuantileTransformer
 import rankwise as rw
 from rankwise.base import arrays
 from rankwise.models import column_statistics
-from rankwise.models.nets.transforms import Transform
-from tests.rankers.nets.test_neural import ranker
+from rankwise.wings.nets.transforms import Transform
 from tests.rankers.test_contract import same
 from tests.refusals import refusal
+from tests.wings.nets.test_neural import ranker
 
 
 def transformed(kind: str, train: Any, features: Any) -> Any:

@@ -11,11 +11,11 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise.base import arrays
-from rankwise.models.nets.layers import ListAttention, buckets
-from rankwise.models.nets.transforms import Transform, standardized
-from tests.rankers.nets.test_neural import ranker
+from rankwise.wings.nets.layers import ListAttention, buckets
+from rankwise.wings.nets.transforms import Transform, standardized
 from tests.rankers.test_contract import same
 from tests.refusals import refusal, refuses
+from tests.wings.nets.test_neural import ranker
 
 SIZES = [1, 5, 8, 3, 30, 7, 1, 2]
 OFFSETS = arrays.offsets_of(SIZES)

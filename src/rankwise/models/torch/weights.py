@@ -9,6 +9,8 @@ from rankwise import check
 from rankwise.base.arrays import Json
 from rankwise.models.storage import InvalidModelError, rejecting
 
+MODEL = "model.safetensors"
+"""The file of a model's weights."""
 Weights = dict[str, torch.Tensor]
 _STEPS = "steps"
 

@@ -9,11 +9,11 @@ from torch.nn import BatchNorm1d, Linear
 
 from rankwise import check
 from rankwise.models.formats.onnx_graph import Drawing, Graph, broken_lines
-from rankwise.models.nets.layers import MemberHeads, MemberLinear
-from rankwise.models.nets.transforms import Transform
+from rankwise.wings.nets.layers import MemberHeads, MemberLinear
+from rankwise.wings.nets.transforms import Transform
 
 if TYPE_CHECKING:
-    from rankwise.models.nets.model import NetModel
+    from rankwise.wings.nets.model import NetModel
 
 _ACTIVATIONS = {"ReLU": "Relu", "GELU": "Gelu", "ELU": "Elu", "Tanh": "Tanh", "Sigmoid": "Sigmoid"}
 

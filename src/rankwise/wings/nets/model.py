@@ -17,18 +17,25 @@ from rankwise import check
 from rankwise.base import arrays
 from rankwise.base.arrays import Array, Floats, Json, Offsets, row_blocks
 from rankwise.base.sparse import dense
-from rankwise.models.model import Contributions, DrawnModel, Score, require_lists
-from rankwise.models.nets import weights
-from rankwise.models.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
-from rankwise.models.nets.presets import NetSettings
-from rankwise.models.nets.state import own_randomness, torch_threads, usable_device
-from rankwise.models.nets.transforms import Transform
-from rankwise.models.schema import Schema
+from rankwise.models import (
+    MODEL,
+    Contributions,
+    DrawnModel,
+    Schema,
+    Score,
+    own_randomness,
+    require_lists,
+    torch_threads,
+    usable_device,
+    weights,
+)
+from rankwise.wings.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
+from rankwise.wings.nets.presets import NetSettings
+from rankwise.wings.nets.transforms import Transform
 
 if TYPE_CHECKING:
     from rankwise.models.formats.onnx_graph import Graph
 
-MODEL = "model.safetensors"
 _ACTIVATIONS = {
     "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "elu": nn.ELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,
 }  # fmt: skip
@@ -230,7 +237,7 @@ class NetModel(nn.Module, DrawnModel):
 
     def onnx_graph(self) -> "Graph":
         """Return its graph of ONNX."""
-        from rankwise.models.nets.onnx import perceptron
+        from rankwise.wings.nets.onnx import perceptron
 
         return perceptron(self)
 

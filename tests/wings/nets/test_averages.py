@@ -8,9 +8,9 @@ import torch
 from sklearn.base import clone
 
 import rankwise as rw
-from tests.rankers.nets.test_neural import first_layer, ranker
 from tests.rankers.test_contract import Failing, Interrupted, same
 from tests.refusals import refusal, refuses
+from tests.wings.nets.test_neural import first_layer, ranker
 
 
 def test_an_average_is_that_of_the_recursion(data):

@@ -31,8 +31,8 @@ _WORK = """
 import json, multiprocessing, os, sys
 import torch._dynamo
 import rankwise as rw
-import rankwise.rankers.nets.learner
-from tests.rankers.nets.test_processes import MEAN, NORMED, OBJECTIVE, SETTINGS, SUM, parts
+import rankwise.rankers.torch.learner
+from tests.wings.nets.test_processes import MEAN, NORMED, OBJECTIVE, SETTINGS, SUM, parts
 
 def work(rank):
     os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(rank)

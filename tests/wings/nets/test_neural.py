@@ -20,9 +20,9 @@ from rankwise.base import arrays
 from rankwise.cli.app import app
 from rankwise.model_selection import spaces
 from rankwise.models import column_statistics
-from rankwise.models.nets.presets import DEFAULT, PRESETS, NetSettings
-from rankwise.models.nets.transforms import Transform
-from rankwise.rankers.nets.inputs import Batching
+from rankwise.rankers.torch.batches import Batching
+from rankwise.wings.nets.presets import DEFAULT, PRESETS, NetSettings
+from rankwise.wings.nets.transforms import Transform
 from tests import tiers
 from tests.processes import HANG
 from tests.rankers.test_contract import same
