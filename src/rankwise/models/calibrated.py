@@ -24,6 +24,14 @@ class CalibratedModel(Model):
         self.schema, self.least_code, self.needs_lists = model.schema, model.least_code, model.needs_lists
         self.kind, self.rounds, self.parts = f"{model.kind}, calibrated", model.rounds, (model,)
 
+    @property
+    def curve(self) -> Curve:
+        """The one curve of a model without segments."""
+        if self.segments.column is not None:
+            what, got = "the curves of segments cannot be exported", f"segment={self.segments.column!r}"
+            raise check.error(what, got=got, hint="export model.ranker_, or calibrate without")
+        return self.curves[ALL]
+
     def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
         """Return the probability of each document."""
         return self.probabilities(self.model.scores(features, offsets), features, offsets)

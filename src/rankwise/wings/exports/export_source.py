@@ -9,7 +9,7 @@ import numpy as np
 
 import rankwise as rw
 from rankwise import check
-from rankwise.base.arrays import Column, Json
+from rankwise.base.arrays import Column, Json, Keywords
 from rankwise.models import (
     LEAF,
     CalibratedModel,
@@ -59,10 +59,7 @@ class ExportSource:
         while isinstance(learned, CalibratedModel):
             if curve is not None:
                 raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
-            if (segment := learned.segments.column) is not None:
-                hint = "export model.ranker_, or calibrate without"
-                raise check.error("the curves of segments cannot be exported", got=f"segment={segment!r}", hint=hint)
-            learned, (curve,) = learned.model, learned.curves.values()
+            learned, curve = learned.model, learned.curve
         parts = list(_parts(learned)) if sums else [learned]
         drawn = isinstance(learned, DrawnModel)
         if not drawn and not all(isinstance(one, ForestModel | QueryForest | LinearModel) for one in parts):
@@ -165,7 +162,7 @@ def grown(nodes: Nodes, roots: Sequence[int] | Column, **more: Sequence[float] |
     """Add nodes after the last: ``feature``, ``left``, ``right`` and ``value`` of each; and change ``roots``."""
     more |= {"threshold": np.zeros(len(more["feature"])), "missing_left": np.ones(len(more["feature"]))}
     before = {name: getattr(nodes, name) for name in more}
-    columns = {name: np.append(column, more[name]).astype(column.dtype) for name, column in before.items()}
+    columns: Keywords = {name: np.append(column, more[name]).astype(column.dtype) for name, column in before.items()}
     return replace(nodes, roots=np.asarray(roots, np.int32), **columns)
 
 
