@@ -86,8 +86,6 @@ class NetLearner(Learner[Weights]):
     batching: Batching
     made: Callable[[int], Model]
     """Returns the trained model of so many epochs, of which ``pack`` and ``unpack`` write and read the weights."""
-    described: Callable[[int], Json]
-    """Returns what the description of that model holds."""
     pack: Callable[[Weights], bytes] = packed
     unpack: Callable[[bytes], Weights] = unpacked
     reduction: str = "mean"
@@ -138,7 +136,7 @@ class NetLearner(Learner[Weights]):
 
     def description(self, rounds: int) -> Json:
         """Return what builds the model again."""
-        return self.described(rounds)
+        return self.made(rounds).description()
 
     def files(self, best: Weights) -> dict[str, bytes]:
         """Return the best weights, and apart from them the last, with the optimizer's state."""

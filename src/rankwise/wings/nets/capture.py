@@ -40,7 +40,7 @@ class CapturedNet:
     def __call__(self, inputs: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
         """Return the scores of every member, (documents, members)."""
         self._last = None
-        if not self.net.training or self.net.has_attention:
+        if not self.net.training or self.net.settings.attention:
             return self.net.members_of(inputs, offsets)
         rows = padded_rows(inputs.shape[0])
         batch = self._batches.get(rows)

@@ -22,6 +22,23 @@ from rankwise.base.device import to_device
 _PER_DOUBLING = 2
 
 
+class Body(nn.Sequential):
+    """Layers one after the other, some of which look at whole lists."""
+
+    def forward(
+        self, values: torch.Tensor, offsets: torch.Tensor | None = None, inside: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Apply all layers; ``inside``: which rows are documents, and no padding."""
+        for layer in self:
+            if isinstance(layer, ListAttention):
+                values = layer(values, offsets)
+            elif inside is not None and isinstance(layer, nn.BatchNorm1d):
+                values = padded_batch_norm(layer, values, inside)
+            else:
+                values = layer(values)
+        return values
+
+
 class MemberLinear(nn.Module):
     """A linear layer of every member: that of member i has the matrix diag(after_i) · weight · diag(before_i).
 

@@ -29,7 +29,7 @@ from rankwise.models import (
     usable_device,
     weights,
 )
-from rankwise.wings.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
+from rankwise.wings.nets.layers import Body, ListAttention, MemberHeads, MemberLinear
 from rankwise.wings.nets.presets import NetSettings
 from rankwise.wings.nets.transforms import Transform
 
@@ -42,23 +42,6 @@ _OPTIMIZERS = {
 _FUSED = ("adam", "adamw", "sgd")
 _ON_GPU = 2**26  # numbers of a layer that are computed at once there, 256 MiB: small blocks would leave it idle
 _STEPS = 64  # on the way from the mean document to a document
-
-
-class Body(nn.Sequential):
-    """Layers one after the other, some of which look at whole lists."""
-
-    def forward(
-        self, values: torch.Tensor, offsets: torch.Tensor | None = None, inside: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Apply all layers; ``inside``: which rows are documents, and no padding."""
-        for layer in self:
-            if isinstance(layer, ListAttention):
-                values = layer(values, offsets)
-            elif inside is not None and isinstance(layer, nn.BatchNorm1d):
-                values = padded_batch_norm(layer, values, inside)
-            else:
-                values = layer(values)
-        return values
 
 
 class NetModel(nn.Module, DrawnModel):
@@ -97,10 +80,8 @@ class NetModel(nn.Module, DrawnModel):
             if settings.attention and not number:
                 layers.append(ListAttention(size, settings.attention, settings.dropout))
             width = size
-        self.has_attention = bool(settings.attention)
-        self.needs_lists = self.has_attention or self.transform.query
+        self.needs_lists = bool(settings.attention) or self.transform.query
         """Whether a score depends on the other documents of its query."""
-        self.feature_noise = settings.feature_noise
         self.widest = max(self.transform.width, members * max(settings.hidden, default=1))
         """How many numbers of a document a layer has at most."""
         # Most ranking losses do not change with a constant added to all scores: the gradient of a last bias would be
@@ -123,8 +104,8 @@ class NetModel(nn.Module, DrawnModel):
 
         ``inside``: which rows are documents, where some are padding; attention knows none.
         """
-        if self.training and self.feature_noise:
-            inputs = inputs + self.feature_noise * torch.randn_like(inputs)
+        if self.training and (noise := self.settings.feature_noise):
+            inputs = inputs + noise * torch.randn_like(inputs)
         return self.body(inputs, offsets, inside)  # type: ignore[no-any-return]
 
     @property
@@ -265,7 +246,7 @@ class NetModel(nn.Module, DrawnModel):
 
     def description(self) -> Json:
         """Return what builds the net again, whatever presets say by then."""
-        return net_description(self.settings, self.rounds)
+        return {"epochs": self.rounds, "settings": asdict(self.settings), "versions": {"torch": torch.__version__}}
 
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
@@ -285,11 +266,6 @@ class NetModel(nn.Module, DrawnModel):
 
 def _numbers(tensor: Any) -> Array:
     return np.asarray(tensor.detach().cpu(), np.float64)
-
-
-def net_description(settings: NetSettings, epochs: int) -> Json:
-    """Return what ``rankwise.json`` says of a net after so many epochs."""
-    return {"epochs": epochs, "settings": asdict(settings), "versions": {"torch": torch.__version__}}
 
 
 def _complete(away: Array, gradient: Array, total: Array) -> tuple[Array, Array]:

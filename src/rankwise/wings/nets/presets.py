@@ -7,13 +7,9 @@ from typing import Annotated, Any
 from rankwise import check
 from rankwise.check.parameters import Above, AtLeast, OneOf, Search, Within, declared
 
-ACTIVATIONS = ("relu", "gelu", "silu", "elu", "tanh", "sigmoid")
 OPTIMIZERS = ("adam", "adamw", "adagrad", "sgd")
 _OF_DOCUMENTS = ("raw", "standardize", "log1p", "log1p+standardize", "quantile")
 TRANSFORMS = (*_OF_DOCUMENTS, "query", *(f"{one}+query" for one in _OF_DOCUMENTS))
-BATCH_NORMS = ("off", "hidden", "input", "all")
-REDUCTIONS = ("mean", "sum")
-PRECISIONS = ("float32", "tf32", "bf16")
 _BELOW_ONE = {
     "dropout": "it is the share that is dropped, as in torch",
     "averaging": "`set averaging=0.99` for an average over about a hundred steps",
@@ -23,12 +19,12 @@ _BELOW_ONE = {
 
 Activation = Annotated[
     str,
-    OneOf(ACTIVATIONS),
+    OneOf(("relu", "gelu", "silu", "elu", "tanh", "sigmoid")),
     """``"relu"``, ``"gelu"``, ``"silu"``, ``"elu"``, ``"tanh"`` or ``"sigmoid"``. It follows hidden layers.""",
 ]
 BatchNorm = Annotated[
     str | bool,
-    OneOf(BATCH_NORMS),
+    OneOf(("off", "hidden", "input", "all")),
     """Batch normalization: ``"hidden"``, ``"input"``, ``"all"``, ``"off"``. True is all, and False is off.""",
     Search("choice('off', 'hidden', 'all', start='off')", place=4),
 ]
@@ -52,7 +48,7 @@ WeightDecay = Annotated[float, AtLeast(0), "Weight decay of the optimizer.", Sea
 BatchQueries = Annotated[int, AtLeast(1), "Number of queries of a batch.", Search("choice(16, 32, 64, 128, start=32)")]
 Reduction = Annotated[
     str,
-    OneOf(REDUCTIONS),
+    OneOf(("mean", "sum")),
     """Loss of a batch: ``"mean"`` or ``"sum"`` over queries. Each query counts by its weight.""",
 ]
 Transform = Annotated[

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from rankwise import RankingDataset, check
+from rankwise import check
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.stream import Stream
 from rankwise.base.threads import openmp
@@ -52,7 +52,7 @@ class NeuralRanker(TorchRanker):
         Recipe("lambdarank", _RECIPE | _WITHIN, middle=(1,), large=(2,)),
         Recipe("softmax_ce", _RECIPE, small=(24,)),  # ahead of lambdarank on clicks and long lists
     )
-    single = True
+    single, takes_categories = True, False
     model_: "NetModel"
     """The net, a ``torch.nn.Module`` from raw features to scores."""
 
@@ -108,7 +108,7 @@ class NeuralRanker(TorchRanker):
         device: training.Device = "auto",
         precision: Annotated[
             str,
-            OneOf(presets.PRECISIONS),
+            OneOf(("float32", "tf32", "bf16")),
             """Precision of products in training. ``"tf32"`` is for GPUs, and ``"bf16"`` is mixed precision.""",
             Option(group="Running"),
         ] = "float32",
@@ -137,16 +137,6 @@ class NeuralRanker(TorchRanker):
         """
         return presets.settings(self.preset, self.get_params())
 
-    def check_data(self, train: RankingDataset) -> None:
-        """Raise an error about categories, which nets do not take."""
-        if train.categorical:
-            raise check.error(
-                "NeuralRanker takes numbers, and no categories",
-                got=f"{len(train.categorical)} categorical columns, the first number {train.categorical[0]}",
-                hint="make a column of 0 and 1 for each category, or use a ranker of trees",
-            )
-        super().check_data(train)
-
     def learner(self, data: TrainingData, settings: TrainingSettings) -> "NetLearner":
         """Return what trains the net, on data that it takes."""
         table.installed(self.name)
@@ -156,7 +146,7 @@ class NeuralRanker(TorchRanker):
         from rankwise.rankers import Batching, NetLearner, seed_of
         from rankwise.wings.nets.capture import CapturedNet
         from rankwise.wings.nets.inputs import Inputs
-        from rankwise.wings.nets.model import NetModel, net_description, optimizer
+        from rankwise.wings.nets.model import NetModel, optimizer
 
         openmp(one_thread)
         train, net_settings = data.train, self.settings
@@ -193,7 +183,6 @@ class NeuralRanker(TorchRanker):
             optimizer=optimizer(net_settings, device),
             batching=Batching(net_settings.batch_queries, self.batch_documents),
             made=net.trained,
-            described=lambda epochs: net_description(net_settings, epochs),
             reduction=net_settings.reduction,
             averaging=net_settings.averaging,
             device=device,

@@ -5,7 +5,7 @@ import torch
 
 from rankwise.base.arrays import Array, Floats, row_blocks
 from rankwise.base.sparse import dense
-from rankwise.models.column_statistics import KNOTS, ColumnMoments, check_finite, line, sample
+from rankwise.models.column_statistics import KNOTS, ColumnMoments, check_finite, lines, sample
 from rankwise.wings.nets.layers import on_device
 
 
@@ -115,10 +115,7 @@ class Quantiles(torch.nn.Module):
 
     def fit(self, rows: Array) -> None:
         """Learn the ranks in a sample of documents; NaN has none."""
-        for number, column in enumerate(rows.T):
-            present = column[~np.isnan(column)].astype(np.float32)
-            if present.size:
-                self.knots[number], self.values[number] = map(torch.from_numpy, line(present))
+        self.knots[:], self.values[:] = map(torch.from_numpy, lines(rows))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return the normal quantiles; NaN stays NaN."""
