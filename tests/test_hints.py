@@ -40,7 +40,7 @@ _OURS = (
 _PYTHON_ALONE = (  # whose hints no command shows
     "wings/cluster/",
     "evaluation/compare.py",
-    "model_selection/auto/ranker.py",
+    "wings/tuning/auto/ranker.py",
     "model_selection/fold_splits.py",
     "rankers/adapters.py",
     "rankers/sklearn.py",

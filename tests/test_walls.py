@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 
 from tests import walls
-from tests.test_house import MODULES, SOURCE, closure
+from tests.test_house import LISTED, MODULES, SOURCE, closure
 
 FRONT_DOORS = {
     "clicks": "rankwise.wings.clicks.off_policy.compare",
@@ -24,6 +24,7 @@ FRONT_DOORS = {
     "rerank": "rankwise.wings.rerank.reranker",
     "serve": "rankwise.wings.serve.http",
     "text": "rankwise.wings.text.documents",
+    "tuning": "rankwise.wings.tuning.tune",
 }
 """The module of each wing that its users import first."""
 
@@ -87,7 +88,8 @@ def test_tests_of_the_core_leave_out_pages_of_wings():
     """``make test-core`` runs no page whose examples call a wing."""
     root = SOURCE.parents[1]
     left_out = (root / "Makefile").read_text(encoding="utf-8").partition("WINGS :=")[2].partition("\n\n")[0]
-    of_wing = re.compile(rf"(?m)^(?:>>>|\.\.\.) .*\brw\.(?:fuse|export|NeuralRanker|{'|'.join(walls.CONTRACT)})\b")
+    of_wings = [name for name, module in LISTED["rankwise"].items() if module.startswith(walls.WINGS)]
+    of_wing = re.compile(rf"(?m)^(?:>>>|\.\.\.) .*\brw\.(?:{'|'.join([*of_wings, *walls.CONTRACT])})\b")
     for page in (root / "README.md", *(root / "docs").glob("*.md")):
         if of_wing.search(page.read_text(encoding="utf-8")):
             assert page.stem in re.findall(r"[\w-]+", left_out), page.name

@@ -58,7 +58,7 @@ def trained(cell: Cell, train: rw.RankingDataset, valid: rw.RankingDataset) -> A
     if cell.method == "default":
         return rw.LightGBMRanker(**usual).fit(train, valid)
     if cell.method == "auto":
-        with mock.patch("rankwise.model_selection.auto.budget.clock", time.process_time):
+        with mock.patch("rankwise.wings.tuning.auto.budget.clock", time.process_time):
             return rw.AutoRanker(cell.seconds / 60, "ndcg@10", **usual).fit(train)
     objective = "lambdarank" if cell.method == "bag" else cell.method
     return rw.bagged(rw.LightGBMRanker(objective, **usual), FOLDS).fit(train)

@@ -41,9 +41,9 @@ import numpy as np
 import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import FOLDS, KINDS, LARGE, REAL, parts, say, shuffled, versions, write
-from rankwise.model_selection.auto.choice import averages
 from rankwise.rankers.ensembles.blend_members import member_kind
 from rankwise.rankers.ensembles.blend_weights import centred, score_deviation
+from rankwise.wings.tuning.auto.choice import averages
 
 METRIC = "ndcg@10"
 OWN = {
@@ -109,9 +109,9 @@ def measure(cell: Cell) -> dict[str, Any]:
     clock = CLOCKS[cell.clock]
     began = clock()
     with contextlib.ExitStack() as patches:
-        patches.enter_context(mock.patch("rankwise.model_selection.auto.ranker.averages", noted))
+        patches.enter_context(mock.patch("rankwise.wings.tuning.auto.ranker.averages", noted))
         for module in ("auto.budget", "tune"):
-            patches.enter_context(mock.patch(f"rankwise.model_selection.{module}.clock", clock))
+            patches.enter_context(mock.patch(f"rankwise.wings.tuning.{module}.clock", clock))
         model, words = trained(cell, shuffled(train, cell.seed), valid)
     seconds = clock() - began
     values = harness.by_query(rw.evaluate(model, test, [METRIC]), [METRIC])[METRIC]

@@ -28,11 +28,11 @@ import numpy as np
 import rankwise as rw
 from benchmarks import harness
 from rankwise.metrics.base import weighted_mean
-from rankwise.model_selection.frontier import Frontier, dominated_volume
 from rankwise.rankers.ensembles.distilled import standardized_scores
 from rankwise.rankers.training import validation
 from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.wings.tuning.frontier import Frontier, dominated_volume
 
 FIRST, SECOND = "ndcg@10", "ndcg(label=buy)@10"
 TASKS = {90.0: 0.62, 120.0: 0.55}

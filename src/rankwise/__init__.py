@@ -10,7 +10,6 @@ from rankwise.base import hooks, lazy
 
 for _package in ("rankwise", "lightgbm", "xgboost", "catboost"):
     hooks.register("ranker", _package, "rankwise.rankers.trees.wrap", "wrapped")
-hooks.register("ranker saved as another", "auto", "rankwise.model_selection.auto.ranker", "AutoRanker")
 hooks.register("warning", "features", "rankwise.quality.leakage", "warn_features")
 
 moved.install()

@@ -19,11 +19,7 @@ from rankwise.evaluation.diversify import diversify as diversify
 from rankwise.evaluation.evaluate import evaluate as evaluate
 from rankwise.metrics.base import Metric as Metric
 from rankwise.metrics.table import metric as metric
-from rankwise.model_selection.auto.ranker import AutoRanker as AutoRanker
 from rankwise.model_selection.cross_validate import cross_validate as cross_validate
-from rankwise.model_selection.feature_selection import select_features as select_features
-from rankwise.model_selection.frontier import frontier as frontier
-from rankwise.model_selection.tune import tune as tune
 from rankwise.objectives.base import Objective as Objective
 from rankwise.objectives.table import objective as objective
 from rankwise.objectives.table import torch_loss as torch_loss
@@ -49,6 +45,10 @@ from rankwise.wings.explain.explanation import explain as explain
 from rankwise.wings.exports.export import export as export
 from rankwise.wings.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.wings.text.fusion import fuse as fuse
+from rankwise.wings.tuning.auto.ranker import AutoRanker as AutoRanker
+from rankwise.wings.tuning.feature_selection import select_features as select_features
+from rankwise.wings.tuning.frontier import frontier as frontier
+from rankwise.wings.tuning.tune import tune as tune
 
 from . import clicks as clicks
 from . import cluster as cluster

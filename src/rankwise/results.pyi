@@ -5,11 +5,7 @@ from rankwise.evaluation.history import History as History
 from rankwise.evaluation.history import append_history as append_history
 from rankwise.evaluation.history import read_history as read_history
 from rankwise.evaluation.policy import PolicyEvaluation as PolicyEvaluation
-from rankwise.model_selection.auto.leaderboard import Leaderboard as Leaderboard
 from rankwise.model_selection.cross_validate import CrossValidation as CrossValidation
-from rankwise.model_selection.feature_selection import FeatureSelection as FeatureSelection
-from rankwise.model_selection.frontier import Frontier as Frontier
-from rankwise.model_selection.result import Tuning as Tuning
 from rankwise.quality.examine import DataCheck as DataCheck
 from rankwise.quality.learning_curve import LearningCurve as LearningCurve
 from rankwise.quality.skew import FeatureComparison as FeatureComparison
@@ -20,3 +16,7 @@ from rankwise.wings.explain.explanation import Explanation as Explanation
 from rankwise.wings.judging.result import JudgedEvaluation as JudgedEvaluation
 from rankwise.wings.recommend.choice import RecommenderChoice as RecommenderChoice
 from rankwise.wings.text.cascade import Cascade as Cascade
+from rankwise.wings.tuning.auto.leaderboard import Leaderboard as Leaderboard
+from rankwise.wings.tuning.feature_selection import FeatureSelection as FeatureSelection
+from rankwise.wings.tuning.frontier import Frontier as Frontier
+from rankwise.wings.tuning.result import Tuning as Tuning

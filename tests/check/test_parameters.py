@@ -23,10 +23,10 @@ from rankwise.check.parameters import (
     declared,
 )
 from rankwise.language import registry
-from rankwise.model_selection import spaces
 from rankwise.rankers import table
 from rankwise.rankers.training import parameters as training
 from rankwise.wings.lab.experiments.spec import read_spec
+from rankwise.wings.tuning import spaces
 from tests.refusals import refusal, refuses
 
 Seed = Annotated[int, AtLeast(0), "Seed of every draw."]

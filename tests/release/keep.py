@@ -207,7 +207,7 @@ def search(**kept: Any) -> Any:
 def tell_search(folder: Path) -> dict[str, Any]:
     read = rw.results.Tuning.read(folder / "search.json")
     described = {name: value for name, value in read.to_dict().items() if name != "study"}
-    parameters = importlib.import_module("rankwise.model_selection.result").read_parameters
+    parameters = importlib.import_module("rankwise.cli.train.rankers").read_parameters
     files = {name: parameters(folder / name) for name in ("best.toml", "best.json")}
     return {"search": described, "ranker": repr(read.ranker(threads=1)), **files}
 

@@ -10,9 +10,9 @@ import pytest
 import rankwise as rw
 from rankwise import check
 from rankwise.metrics.base import Metric
-from rankwise.model_selection.spaces import Choice, Range, dimension
 from rankwise.rankers import expressions
 from rankwise.rankers.expressions import RankerExpression
+from rankwise.wings.tuning.spaces import Choice, Range, dimension
 from tests.robustness.fuzzing import cases, damaged
 
 pytestmark = pytest.mark.slow

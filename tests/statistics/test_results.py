@@ -16,12 +16,7 @@ import rankwise as rw
 from rankwise.base.tables import Table
 from rankwise.evaluation.history import History
 from rankwise.evaluation.policy import PolicyEvaluation
-from rankwise.model_selection import spaces
-from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.model_selection.cross_validate import CrossValidation
-from rankwise.model_selection.feature_selection import CurvePoint, FeatureRow, FeatureSelection
-from rankwise.model_selection.frontier import Frontier
-from rankwise.model_selection.result import Trial, Tuning
 from rankwise.quality.examine import DataCheck
 from rankwise.quality.findings import DataFinding
 from rankwise.quality.learning_curve import LearningCurve
@@ -33,6 +28,11 @@ from rankwise.wings.judging.prediction_powered import JudgedMean
 from rankwise.wings.judging.result import JudgedEvaluation
 from rankwise.wings.lab.demo.run import BASELINES, HEADLINE, RANKERS, Demonstration
 from rankwise.wings.recommend.choice import Candidate, RecommenderChoice
+from rankwise.wings.tuning import spaces
+from rankwise.wings.tuning.auto.leaderboard import Entry, Leaderboard
+from rankwise.wings.tuning.feature_selection import CurvePoint, FeatureRow, FeatureSelection
+from rankwise.wings.tuning.frontier import Frontier
+from rankwise.wings.tuning.result import Trial, Tuning
 from tests.refusals import refusal, refuses
 from tests.wings.lab import synthetic_results
 

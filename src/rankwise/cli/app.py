@@ -15,8 +15,7 @@ from rankwise.cli.command import BEGIN, DATA, EVALUATE, PANELS, TRAIN, Group, re
 from rankwise.cli.evaluate import evaluate, history
 from rankwise.cli.options import Only
 from rankwise.cli.running import Running
-from rankwise.cli.train import model_selection as search
-from rankwise.cli.train import train
+from rankwise.cli.train import cross_validate, train
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected error, 2 bad usage or bad input, 3 a check fails or an alarm, 4 cannot tell, "
@@ -148,8 +147,7 @@ def versions(*, running: Annotated[Running, Only("json")]) -> None:
 
 
 register(
-    app, TRAIN, train.train, search.cross_validate, train.predict, search.tune, search.auto, search.frontier,
-    search.features, train.objectives,
+    app, TRAIN, train.train, cross_validate.cross_validate, train.predict, train.objectives,
 )  # fmt: skip
 register(app, BEGIN, versions)
 register(app, EVALUATE, evaluate.evaluate, evaluate.compare, history.history)

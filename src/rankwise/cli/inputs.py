@@ -107,21 +107,3 @@ def value(text: str) -> object:
         except ValueError:
             continue
     return text
-
-
-def costs(words: Sequence[str]) -> dict[str | tuple[str, ...], float]:
-    """Read ``FEATURE=COST`` pairs; features between commas have one cost together.
-
-    >>> costs(["bm25=2", "first, second=30"])
-    {'bm25': 2.0, ('first', 'second'): 30.0}
-    """
-    collected: dict[str | tuple[str, ...], float] = {}
-    for word in words:
-        names, _, text = word.rpartition("=")
-        features = tuple(items(names))
-        try:
-            collected[features if len(features) > 1 else features[0]] = float(text)
-        except (IndexError, ValueError):
-            hint = "write --cost bm25=2, or --cost first,second=30 where one computation makes both"
-            raise check.error("costs are written FEATURE=COST", got=repr(word), hint=hint) from None
-    return collected

@@ -117,15 +117,21 @@ class Running:
 
     def deliver(
         self, result: Any, output: Path | None = None, plot: Path | None = None, *, title: str = "",
-        about: Keywords = inputs.NONE, **options: Any,
+        further: Sequence[str] = (), about: Keywords = inputs.NONE, stopped: str = "", **options: Any,
     ) -> None:  # fmt: skip
-        """Write a result, draw it and print it; ``options`` are of its table and figure, JSON has ``about`` too."""
-        document, table = result.to_dict(), result.table(**options)
+        """Write a result, draw it and print it.
+
+        ``further`` are the titles of tables after the first; ``options`` are of its table and figure, JSON has
+        ``about`` too.
+        """
+        document = result.to_dict()
+        tables = result.tables() if further else [result.table(**options)]
         if output is not None:
-            outputs.save(output, document, [table], result.to_frame(), force=self.force)
+            outputs.save(output, document, tables, result.to_frame(), force=self.force)
         if plot is not None:
             result.plot(plot, force=self.force, **options)
-        self.show({**about, **document}, (title, table), wrote=(output, plot))
+        titled = zip((title, *further), tables, strict=False)
+        self.show({**about, **document}, *titled, wrote=(output, plot), stopped=stopped)
 
     def deliver_scores(
         self, scores: "Array", data: "RankingDataset", output: Path | None, details: Mapping[str, object], tag: str

@@ -18,3 +18,5 @@ from rankwise.cli.options import Of as Of
 from rankwise.cli.options import Only as Only
 from rankwise.cli.options import of as of
 from rankwise.cli.running import Running as Running
+from rankwise.cli.segments import segment_of as segment_of
+from rankwise.cli.train import rankers as rankers

@@ -1,3 +1,4 @@
+from rankwise.data.segments import Segment as Segment
 from rankwise.evaluation.pairing import pair as pair
 from rankwise.evaluation.score_files import columns_to_rank as columns_to_rank
 from rankwise.evaluation.systems import Evaluated as Evaluated
@@ -13,4 +14,5 @@ from rankwise.evaluation.trec import ranked as ranked
 from rankwise.evaluation.trec import run_frame as run_frame
 
 from . import ranking_names as ranking_names
+from . import segments as segments
 from . import trec as trec

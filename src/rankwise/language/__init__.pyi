@@ -1,5 +1,7 @@
 from rankwise.language.settings_files import SettingsFile as SettingsFile
+from rankwise.language.workspace import FILE as FILE
 from rankwise.language.workspace import Workspace as Workspace
+from rankwise.language.workspace import refuse_existing as refuse_existing
 
 from . import grammar as grammar
 from . import registry as registry

@@ -1,4 +1,4 @@
-"""Tuning: the search for a ranker's best parameters, on training and validation data alone.
+"""Cross-validation: the folds, their trainings and their results.
 
 The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
 """

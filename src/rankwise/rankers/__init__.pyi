@@ -1,7 +1,15 @@
+from rankwise.rankers.base import IterativeRanker as IterativeRanker
+from rankwise.rankers.ensembles.blend_members import member_kind as member_kind
+from rankwise.rankers.ensembles.blend_weights import AVERAGE as AVERAGE
+from rankwise.rankers.ensembles.blend_weights import average_weights as average_weights
+from rankwise.rankers.ensembles.blend_weights import centred as centred
 from rankwise.rankers.ensembles.blend_weights import score_deviation as score_deviation
+from rankwise.rankers.ensembles.blend_weights import surely as surely
 from rankwise.rankers.ensembles.feature import FeatureRanker as FeatureRanker
 from rankwise.rankers.ensembles.members import MemberPlan as MemberPlan
 from rankwise.rankers.ensembles.members import Members as Members
+from rankwise.rankers.ensembles.meta import DelegatingRanker as DelegatingRanker
+from rankwise.rankers.ensembles.meta import out_of_fold_of as out_of_fold_of
 from rankwise.rankers.expressions import RankerExpression as RankerExpression
 from rankwise.rankers.expressions import objective_expression as objective_expression
 from rankwise.rankers.fit_arguments import document_columns as document_columns
@@ -20,6 +28,7 @@ from rankwise.rankers.torch.learner import NetLearner as NetLearner
 from rankwise.rankers.torch.processes import Processes as Processes
 from rankwise.rankers.torch.processes import seed_of as seed_of
 from rankwise.rankers.torch.ranker import TorchRanker as TorchRanker
+from rankwise.rankers.trees import monotone as monotone
 from rankwise.rankers.trees.learner import NewtonStep as NewtonStep
 from rankwise.rankers.trees.learner import TreeLearner as TreeLearner
 from rankwise.rankers.trees.learner import Trees as Trees

@@ -3,7 +3,9 @@ from rankwise.statistics.calibration import Curve as Curve
 from rankwise.statistics.comparison import Pair as Pair
 from rankwise.statistics.diagnostics import Diagnostic as Diagnostic
 from rankwise.statistics.diagnostics import Findings as Findings
+from rankwise.statistics.evaluation import WEIGHTED as WEIGHTED
 from rankwise.statistics.evaluation import Ranked as Ranked
+from rankwise.statistics.evaluation import varies as varies
 from rankwise.statistics.figures.comparisons import chosen_pairs as chosen_pairs
 from rankwise.statistics.figures.comparisons import colours_of as colours_of
 from rankwise.statistics.figures.comparisons import differences_size as differences_size

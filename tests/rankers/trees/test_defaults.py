@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.model_selection.search import checked_search
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.trees import protocol as rule
 from rankwise.rankers.trees.lightgbm.ranker import LightGBM
@@ -17,6 +16,7 @@ from rankwise.rankers.trees.xgboost.ranker import XGBoost
 from rankwise.wings.lab.experiments.running.sources import Source
 from rankwise.wings.lab.experiments.running.trials import TrialCell
 from rankwise.wings.lab.experiments.spec import find_spec, recipes
+from rankwise.wings.tuning.search import checked_search
 from tests.refusals import refusal
 
 SOURCE = Source("mq2008")

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 import rankwise as rw
 from rankwise.base import arrays
 from rankwise.cli.app import app
-from rankwise.model_selection import spaces
 from rankwise.models import column_statistics
 from rankwise.rankers.torch.batches import Batching
 from rankwise.wings.nets.presets import DEFAULT, PRESETS, NetSettings
@@ -445,13 +444,3 @@ def test_the_command_line_trains_and_tunes_nets(data, valid, tmp_path, monkeypat
     assert f"value = {max(best.history_['ndcg@10'])!r}" in Path("best.toml").read_text()
     refused = CliRunner().invoke(app, ["train", *both, "--rounds", "3", "-o", "other"])
     assert "'rounds' has another name here. Hint: use --epochs" in refused.stderr
-
-
-@pytest.mark.parametrize("space", ["default", "kang2024"])
-def test_every_value_of_a_space_is_one_that_nets_take(space):
-    search, fixed = spaces.named(space, "neural", "")
-    for name, one in search.items():
-        values = one.values if isinstance(one, spaces.Choice) else (one.low, one.high)
-        for value in values:
-            layers = dict.fromkeys(spaces.layers_of(search), 4) | {name: value}
-            assert rw.NeuralRanker(**{**fixed, **spaces.assembled(layers)}).settings

@@ -1,1 +1,1 @@
-"""The commands ``train``, ``predict``, ``tune``, ``auto``, ``export`` and ``objectives``."""
+"""The commands ``train``, ``predict``, ``cross-validate``, ``export`` and ``objectives``."""

@@ -49,6 +49,28 @@ Members = Annotated[Keywords, Of(ensembles), Only("processes", "dask")]
 """How the members of an ensemble are trained."""
 
 
+def read_parameters(path: str | Path) -> tuple[str | None, Keywords]:
+    """Read a file of parameters, as ``rankwise tune`` writes it or as written by hand: (ranker, its arguments)."""
+    from rankwise.language import settings_files
+    from rankwise.rankers.table import ranker_class
+    from rankwise.rankers.trees import monotone
+
+    file = settings_files.load(check.readable(path), "a file of parameters")
+    flat = dict(file.keys)
+    flat.pop("tuning", None)
+    nested = [name for name, value in flat.items() if isinstance(value, dict) and name != monotone.NAME]
+    if nested:
+        hint = "write every parameter as name = value"
+        raise check.error(
+            "a file of parameters is flat", got=f"the table [{nested[0]}]", where=file.place(nested[0]), hint=hint
+        )
+    ranker = flat.pop("ranker", None)
+    if ranker is not None:
+        with check.naming(file.place("ranker")):
+            ranker_class(ranker)
+    return ranker, {name: None if value == "none" else value for name, value in flat.items()}
+
+
 def build(
     text: str | None, objective: str | None, settings: Keywords, native: Keywords, params: Path | None = None,
     members: Keywords = inputs.NONE,
@@ -57,7 +79,6 @@ def build(
 
     ``native`` holds what ``--set`` sets.
     """
-    from rankwise.model_selection.result import read_parameters
     from rankwise.rankers import expressions
     from rankwise.rankers.table import RECOMMENDERS, build_ranker, expression_class, ranker_class
 

@@ -2,6 +2,8 @@ from rankwise.metrics.gains import Gain as Gain
 from rankwise.metrics.gains import discounts as discounts
 from rankwise.metrics.gains import gain_shares as gain_shares
 from rankwise.metrics.gains import longest as longest
+from rankwise.objectives.base import MORE_LABELS as MORE_LABELS
+from rankwise.objectives.base import Sum as Sum
 from rankwise.objectives.fastmath import sigmoid as sigmoid
 from rankwise.objectives.prepared import PerQuery as PerQuery
 from rankwise.objectives.prepared import PreparedKernel as PreparedKernel
@@ -11,3 +13,4 @@ from rankwise.objectives.ragged import RaggedLists as RaggedLists
 from rankwise.objectives.ragged import Values as Values
 from rankwise.objectives.softmax.cpu import normalise as normalise
 from rankwise.objectives.wrappers.base import Wrapper as Wrapper
+from rankwise.objectives.wrappers.goal import labels_learned as labels_learned

@@ -91,7 +91,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             """``"greedy"`` weights, as above, or the ``"average"``: equal weights of all rankers but those that are
             surely worse than the best, by two standard errors of the difference, paired by query. Rankers of a kind
             share the weight of one: trees of one objective, and nets. What few queries tell of weights is mostly luck:
-            :class:`rw.AutoRanker <rankwise.model_selection.auto.ranker.AutoRanker>` averages.""",
+            :class:`rw.AutoRanker <rankwise.wings.tuning.auto.ranker.AutoRanker>` averages.""",
             Option(group="Training"),
         ] = GREEDY,
         metrics: Annotated[

@@ -1,3 +1,6 @@
+from rankwise.rankers.training.constraints import Constraints as Constraints
+from rankwise.rankers.training.constraints import UnmetConstraintWarning as UnmetConstraintWarning
+from rankwise.rankers.training.constraints import reject as reject
 from rankwise.rankers.training.loop import History as History
 from rankwise.rankers.training.loop import Learner as Learner
 from rankwise.rankers.training.loop import Loop as Loop
@@ -5,6 +8,7 @@ from rankwise.rankers.training.loop import State as State
 from rankwise.rankers.training.resume import Checkpoint as Checkpoint
 from rankwise.rankers.training.resume import check_checkpoint_target as check_checkpoint_target
 from rankwise.rankers.training.resume import fingerprint as fingerprint
+from rankwise.rankers.training.run import InterruptedWarning as InterruptedWarning
 from rankwise.rankers.training.run import ProgressBar as ProgressBar
 from rankwise.rankers.training.run import Session as Session
 from rankwise.rankers.training.run import interruption_unannounced as interruption_unannounced
@@ -13,9 +17,14 @@ from rankwise.rankers.training.settings import Callback as Callback
 from rankwise.rankers.training.settings import Totals as Totals
 from rankwise.rankers.training.settings import TrainingData as TrainingData
 from rankwise.rankers.training.settings import TrainingSettings as TrainingSettings
+from rankwise.rankers.training.settings import code_of as code_of
+from rankwise.rankers.training.settings import exponential_labels as exponential_labels
+from rankwise.rankers.training.settings import metrics_of as metrics_of
 from rankwise.rankers.training.settings import objective_of as objective_of
+from rankwise.rankers.training.settings import trains_at_once as trains_at_once
 from rankwise.rankers.training.stopping import NothingLearnedError as NothingLearnedError
 from rankwise.rankers.training.stopping import NothingLeftToLearn as NothingLeftToLearn
+from rankwise.rankers.training.stopping import StopTraining as StopTraining
 from rankwise.rankers.training.stopping import after as after
 from rankwise.rankers.training.stopping import nothing_learned as nothing_learned
 from rankwise.rankers.training.validation import DeviceMean as DeviceMean
@@ -25,6 +34,8 @@ from rankwise.rankers.training.validation import EvalSet as EvalSet
 from rankwise.rankers.training.validation import Validation as Validation
 from rankwise.rankers.training.validation import measures_of as measures_of
 
+from . import constraints as constraints
 from . import parameters as parameters
 from . import run as run
 from . import stopping as stopping
+from . import validation as validation

@@ -76,7 +76,7 @@ def report(
     rankwise report results/2021-table1-quick
     rankwise report results/2021-table1 --output report --force
     """
-    from rankwise.model_selection import Tuning
+    from rankwise.results import Tuning
     from rankwise.wings.lab.experiments.results import Results
     from rankwise.wings.lab.report.write import FILES, check_report_target, write_report
 

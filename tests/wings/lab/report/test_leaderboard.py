@@ -1,9 +1,9 @@
 """The page of a search for a ranker: everything that was tried is on it, in words, in a table and in a figure."""
 
 import rankwise as rw
-from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.wings.lab.report.leaderboard import write_leaderboard
 from rankwise.wings.lab.report.write import write_report
+from rankwise.wings.tuning.auto.leaderboard import Entry, Leaderboard
 from tests.wings.lab import synthetic_results
 
 BOARD = Leaderboard(

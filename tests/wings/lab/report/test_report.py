@@ -19,8 +19,6 @@ from typer.testing import CliRunner
 import rankwise as rw
 from rankwise.base import pages
 from rankwise.cli.app import app
-from rankwise.model_selection.result import Trial, Tuning
-from rankwise.model_selection.spaces import dimension
 from rankwise.statistics.figures.drawing import COLOURS, figure
 from rankwise.wings.lab.bounding import figure as orderings
 from rankwise.wings.lab.experiments.results import DESCRIPTION, Results
@@ -31,6 +29,8 @@ from rankwise.wings.lab.report.explorer import COLOUR_NAMES, packed, unpack
 from rankwise.wings.lab.report.result_tables import mean_frame
 from rankwise.wings.lab.report.view import View
 from rankwise.wings.lab.report.write import FILES, PAGE, write_report
+from rankwise.wings.tuning.result import Trial, Tuning
+from rankwise.wings.tuning.spaces import dimension
 from tests.refusals import refusal
 from tests.wings.lab import synthetic_results as synthetic
 

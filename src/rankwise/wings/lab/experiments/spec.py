@@ -9,6 +9,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Annotated, Any, ClassVar
 
+import rankwise as rw
 from rankwise import check
 from rankwise.base.arrays import Json, Keywords
 from rankwise.check.docstrings import PlainSignature
@@ -16,7 +17,6 @@ from rankwise.check.parameters import AtLeast, OneOf, Parameter, Within, declare
 from rankwise.language import SettingsFile, settings_files, user_code
 from rankwise.metrics import MetricLike, expression, metric
 from rankwise.metrics import metrics as find_metrics
-from rankwise.model_selection import SPACES
 from rankwise.rankers import RankerExpression, expressions, table
 from rankwise.wings.lab.experiments.running.protocols import PROTOCOLS, TREATMENTS
 
@@ -93,7 +93,7 @@ class Spec:
     """Search each method's parameters with so many trials, in every trial anew; 0 for none."""
     tune_minutes: Annotated[float, AtLeast(0.0)] = 0.0
     """Search for so many minutes each: the same budget for all."""
-    tune_space: Annotated[str, OneOf(SPACES, "space")] = "default"
+    tune_space: str = "default"
 
     test: Annotated[str, OneOf(("t", "corrected_t", "fisher", "wilcoxon"), "test of significance")] = "t"
     """The test between methods, paired by trial."""
@@ -296,6 +296,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "ratios": lambda value: tuple(str(metric(one)) for one in value),
     "decide": lambda value: expression(value),
     "methods": lambda value: [method(text) for text in value.values()],
+    "tune_space": lambda value: value == "default" or declared(rw.tune)["space"].check(value),
 }
 _REWRITTEN = ("levels", "metrics", "ratios", "decide")  # others stay as they are written, also in digests
 

@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rankwise.base import tables
 from rankwise.statistics import BLUE, GREY, VERMILLION
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from rankwise import Evaluation
-    from rankwise.model_selection import Entry, Leaderboard
+    from rankwise.results import Leaderboard
 
 _CAPTION = (
     "The mean of the metric on queries that no member had seen, with its 95% interval; grey is not trained to its end. "
@@ -77,7 +77,7 @@ _COLUMNS = (
 )
 
 
-def draw_means(drawing: "Figure", metric: str, entries: "list[Entry]") -> None:
+def draw_means(drawing: "Figure", metric: str, entries: list[Any]) -> None:
     """Draw means with their intervals, the best at the top; what was taken is filled and named."""
     axes = drawing.subplots()
     for place, entry in enumerate(entries):

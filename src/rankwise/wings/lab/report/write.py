@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rankwise import check
 from rankwise.base.files import check_writable_folder
-from rankwise.model_selection import Tuning, draw_search, search_size
+from rankwise.results import Tuning
 from rankwise.wings.lab.bounding import figure as orderings
 from rankwise.wings.lab.experiments.comparisons import comparison
 from rankwise.wings.lab.experiments.running.store import slug
@@ -20,7 +20,7 @@ from rankwise.wings.lab.report.view import View
 
 if TYPE_CHECKING:
     from rankwise import Comparison, Evaluation
-    from rankwise.model_selection import Leaderboard
+    from rankwise.results import Leaderboard
     from rankwise.wings.lab.experiments.results import Results
 
 PAGE = "report.html"
@@ -131,8 +131,8 @@ def _searches(tunings: Mapping[str, Tuning]) -> Iterator[Plot]:
             title=f"The search for {name}",
             caption="Above: the value of every trial on validation data, and the best so far. Below: by parameter.",
             alt=f"Search for {name}: {len(tuning.trials)} trials, the best has {value} (trial {tuning.best.number}).",
-            size=search_size(tuning),
-            draw=lambda drawing, tuning=tuning: draw_search(drawing, tuning),  # type: ignore[misc]
+            size=tuning.size,
+            draw=tuning.draw,
             frame=tuning.to_frame(),
         )
 

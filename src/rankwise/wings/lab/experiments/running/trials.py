@@ -176,13 +176,12 @@ def _trained(cell: TrialCell, train: Any, valid: Any, test: RankingDataset) -> t
     notes: Json = {}
     if spec.tune_trials or spec.tune_minutes:
         from rankwise import tune
-        from rankwise.model_selection import DEFAULT
 
         single = expression.singles()[0]
         tuning = tune(
             train,
             valid,
-            single.objective or DEFAULT,
+            single.objective,
             ranker=single.name,
             metric=spec.decide,
             trials=spec.tune_trials or None,

@@ -9,27 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankwise import Metric, Ranker, RankingDataset, bagged
 from rankwise.base.arrays import Json, Keywords
-from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric
-from rankwise.model_selection.auto.budget import OVER, Budget, Timer, longest
-from rankwise.model_selection.auto.choice import RankerCandidate, average_of, averaged
-from rankwise.model_selection.auto.leaderboard import microseconds
-from rankwise.model_selection.auto.live import Report, SearchState
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.ensembles.blend_weights import average_weights
-from rankwise.rankers.training.constraints import UnmetConstraintWarning
-from rankwise.rankers.training.run import interruption_unannounced
-from rankwise.rankers.training.settings import trains_at_once
-from rankwise.rankers.training.stopping import StopTraining
-from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.statistics.significance import t_test
+from rankwise.rankers import TreeRanker, average_weights
+from rankwise.rankers.training import StopTraining, UnmetConstraintWarning, interruption_unannounced, trains_at_once
+from rankwise.statistics import t_test
+from rankwise.wings.tuning.auto.budget import OVER, Budget, Timer, longest
+from rankwise.wings.tuning.auto.choice import RankerCandidate, average_of, averaged
+from rankwise.wings.tuning.auto.leaderboard import microseconds
+from rankwise.wings.tuning.auto.live import Report, SearchState
 
 if TYPE_CHECKING:
-    from rankwise.model_selection.auto.store import SearchStore
-    from rankwise.rankers.training.loop import History
-    from rankwise.statistics.evaluation import Evaluation
+    from rankwise import Evaluation
+    from rankwise.rankers.training import History
+    from rankwise.wings.tuning.auto.store import SearchStore
 
 SEEDS = 3
 """How often the recipes are gone through at most: one bag's luck is a few thousandths."""

@@ -7,20 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from rankwise import check
+from rankwise import Metric, Ranker, RankingDataset, check, load
 from rankwise.base.arrays import Json, Keywords
-from rankwise.data.dataset import RankingDataset
-from rankwise.language import user_code
-from rankwise.language.workspace import FILE, Workspace
-from rankwise.metrics import Metric
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.table import load
-from rankwise.rankers.training.resume import fingerprint
-from rankwise.rankers.training.settings import code_of
+from rankwise.language import FILE, Workspace, user_code
+from rankwise.rankers.training import code_of, fingerprint
 
 if TYPE_CHECKING:
-    from rankwise.model_selection.auto.search import RecipeRun
-    from rankwise.rankers.ensembles.bagged import bagged
+    from rankwise import bagged
+    from rankwise.wings.tuning.auto.search import RecipeRun
 
 _FREE = ("seed", "threads", "metrics", "progress", "checkpoint", "checkpoint_every", "device")
 """Parameters of recipes that the search sets itself, and one that makes no other model."""

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankwise import Ranker, RankingDataset
 from rankwise.base import tables
 from rankwise.base.arrays import Json, Keywords
-from rankwise.data.dataset import RankingDataset
-from rankwise.model_selection.auto.choice import RankerCandidate, differences, gap
-from rankwise.rankers.base import Ranker
-from rankwise.statistics.result import Result, plain
-from rankwise.statistics.significance import wins_ties_losses
+from rankwise.statistics import Result, plain, wins_ties_losses
+from rankwise.wings.tuning.auto.choice import RankerCandidate, differences, gap
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from rankwise.model_selection.auto import budget, live
-from rankwise.model_selection.auto.live import LiveView, SearchState, line
+from rankwise.wings.tuning.auto import budget, live
+from rankwise.wings.tuning.auto.live import LiveView, SearchState, line
 
 LONG = "lightgbm(stochastic(lambdarank, scale=0.25), leaves=15, extra_trees=True)"
 MOMENT: dict[str, Any] = {

@@ -4,23 +4,20 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rankwise import check
+from rankwise import Metric, Objective, RankingDataset, check
+from rankwise import metric as find_metric
+from rankwise import objective as find_objective
 from rankwise.base.arrays import Json, Keywords
 from rankwise.check.parameters import declared
-from rankwise.data.dataset import RankingDataset
 from rankwise.language import user_code
-from rankwise.metrics import Metric, MetricLike, expression
-from rankwise.metrics import metric as find_metric
-from rankwise.model_selection import spaces
-from rankwise.model_selection.result import build
-from rankwise.objectives.base import Objective
+from rankwise.metrics import MetricLike, expression
+from rankwise.objectives import stochastic
 from rankwise.objectives.table import ObjectiveLike, native
-from rankwise.objectives.table import objective as find_objective
-from rankwise.objectives.wrappers.stochastic import stochastic
-from rankwise.rankers.base import IterativeRanker
+from rankwise.rankers import IterativeRanker
 from rankwise.rankers.table import ranker_class
-from rankwise.rankers.training import validation
-from rankwise.rankers.training.resume import fingerprint
+from rankwise.rankers.training import fingerprint, validation
+from rankwise.wings.tuning import spaces
+from rankwise.wings.tuning.result import build
 
 DEFAULT = "lambdarank"
 """The objective of a search unless another one is named."""

@@ -15,15 +15,15 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise.base import files
-from rankwise.model_selection.auto import budget, portfolio
-from rankwise.model_selection.auto.choice import RankerCandidate, average_of, averaged, choose
-from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured
 from rankwise.rankers.ensembles.blend_members import member_kind
 from rankwise.rankers.ensembles.blend_weights import centred
 from rankwise.rankers.ensembles.members import BagLearner
 from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
 from rankwise.rankers.training.settings import metrics_of
 from rankwise.statistics.significance import t_test
+from rankwise.wings.tuning.auto import budget, portfolio
+from rankwise.wings.tuning.auto.choice import RankerCandidate, average_of, averaged, choose
+from rankwise.wings.tuning.auto.leaderboard import Entry, Leaderboard, measured
 from tests import tiers
 from tests.refusals import refusal, refuses
 
@@ -118,7 +118,7 @@ def test_time_that_is_left_is_used_for_further_seeds(data, trainings):
 
 
 def test_a_search_ends_early_where_further_seeds_change_nothing(data, trainings, monkeypatch):
-    monkeypatch.setattr("rankwise.model_selection.auto.search.NEGLIGIBLE", 1.0)  # the whole metric
+    monkeypatch.setattr("rankwise.wings.tuning.auto.search.NEGLIGIBLE", 1.0)  # the whole metric
     model = auto(minutes=60.0).fit(data)
     assert model.stopped_ == "level"
     assert "further folds change the average by less than a thousandth" in repr(model.leaderboard_)

@@ -9,9 +9,9 @@ import pytest
 
 import rankwise as rw
 from rankwise.cli import console
-from rankwise.model_selection.auto import portfolio
-from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
-from rankwise.model_selection.auto.search import Search
+from rankwise.wings.tuning.auto import portfolio
+from rankwise.wings.tuning.auto.leaderboard import Entry, Leaderboard
+from rankwise.wings.tuning.auto.search import Search
 from tests.cli.running import refused, run
 
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from rankwise.base import tables
 from rankwise.base.arrays import Keywords
-from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial, Tuning
-from rankwise.model_selection.spaces import Choice, Range
-from rankwise.statistics.figures.drawing import GREY, canvas, light_grid
+from rankwise.statistics import GREY, light_grid
+from rankwise.wings.tuning.result import COMPLETE, FAILED, PRUNED, Trial, Tuning
+from rankwise.wings.tuning.spaces import Choice, Range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,17 +23,6 @@ _STYLES: dict[str, tuple[str, Keywords]] = {
 }
 _MOST = 8  # panels of parameters
 _QUARTERS = 4
-
-
-def search_figure(tuning: Tuning) -> "Figure":
-    """Draw the value of each trial with the best so far, and below it one panel for each parameter.
-
-    Parameters stand in the order of their share in the spread of the values: how much of it lies between the quarters
-    of a parameter's range, rather than within them.
-    """
-    with canvas(*search_size(tuning)) as drawing:
-        draw_search(drawing, tuning)
-    return drawing
 
 
 def search_size(tuning: Tuning) -> tuple[float, float]:
@@ -49,7 +38,11 @@ def _grid(tuning: Tuning) -> tuple[int, int]:
 
 
 def draw_search(drawing: "Figure", tuning: Tuning) -> None:
-    """Draw the figure of :func:`search_figure`."""
+    """Draw the value of each trial with the best so far, and below it one panel for each parameter.
+
+    Parameters stand in the order of their share in the spread of the values: how much of it lies between the quarters
+    of a parameter's range, rather than within them.
+    """
     shares = {name: share(tuning, name) for name in tuning.space}
     columns, rows = _grid(tuning)
     grid = drawing.add_gridspec(1 + rows, columns, height_ratios=[1.35, *[1.0] * rows])

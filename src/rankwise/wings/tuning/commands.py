@@ -1,85 +1,37 @@
-"""The commands ``cross-validate``, ``tune``, ``auto``, ``frontier`` and ``features``."""
+"""The commands ``tune``, ``auto``, ``frontier`` and ``features``."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Annotated
 
 import rankwise as rw
 from rankwise import check
-from rankwise.base import files, hooks
+from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
-from rankwise.check.parameters import AtLeast, Option, Unset
-from rankwise.cli import arguments, console, inputs, outputs
-from rankwise.cli.data_options import Reading
-from rankwise.cli.options import RUNNING, But, Of, Only
-from rankwise.cli.running import Running
-from rankwise.cli.segments import segment_of
-from rankwise.cli.train import rankers
-from rankwise.cli.train.train import Parameters
+from rankwise.check.parameters import Option, Unset
+from rankwise.cli.wing import (
+    RUNNING,
+    TRAIN,
+    But,
+    Of,
+    Only,
+    Reading,
+    Running,
+    arguments,
+    console,
+    inputs,
+    outputs,
+    rankers,
+    register,
+    segment_of,
+)
 
-SCORES = "scores.npy"
+if TYPE_CHECKING:
+    from typer import Typer
+
 _Reading = Annotated[Reading, But("part")]
 _Running = Annotated[Running, Only("progress", "force", "json")]
-
-
-def cross_validate(
-    data: arguments.Data,
-    *,
-    output: Annotated[Path, "The folder that models and results go to.", Option(short="-o", metavar="DIR")],
-    folds: Annotated[int, AtLeast(2), "Number of parts of the queries, and of models."] = 5,
-    ranker: arguments.Ranker = None,
-    objective: arguments.Objective = None,
-    params: Parameters = None,
-    metrics: arguments.Metrics = arguments.DEFAULT_METRICS,
-    settings: Annotated[rankers.Settings, But("checkpoint", "checkpoint_every")],
-    set_: arguments.Set = inputs.NONE,
-    members: rankers.Members,
-    segment: arguments.Segment = (),
-    validation: Annotated[
-        Keywords, Of(lambda: {"": [rw.cross_validate]}), Only("seed", "checkpoint", "resume", "progress")
-    ],
-    reading: Annotated[Reading, But("part", "fold")],
-    running: _Running,
-) -> None:
-    """Train a model for each part of the queries, on the others, and measure it on that part.
-
-    The folder holds results.parquet, the value of every query, which 'rankwise evaluate' and 'rankwise compare' read,
-    the scores of all documents in their order, and the models. A set that has folds itself is taken as it is.
-
-    rankwise cross-validate all.txt --objective xendcg -o results
-    rankwise cross-validate mq2008 --folds 5 --ranker neural -o results
-    """
-    from rankwise.data.io.catalog.load import load_folds
-    from rankwise.data.io.reading import is_set, set_options
-    from rankwise.evaluation.evaluation_files import FILE
-    from rankwise.rankers.expressions import objective_of
-
-    check.free_path(output, force=running.force)
-    if output.exists() and not (output / FILE).is_file():
-        raise FileExistsError(f"{output} holds no results of folds and is kept. Hint: choose another name.")
-    files.check_writable_folder(output)
-    model = rankers.build(ranker, objective, settings, set_, params, members)
-    inputs.readable(objective, metrics)
-    with running.steps(2) as bar:
-        bar.step(f"Reading {data}")
-        prepared: Any = load_folds(data, folds, **set_options(data, reading.arguments)) if is_set(data) else None
-        pooled = None if prepared is not None else reading.data(data, bar)
-    outputs.features_of(prepared[0].train if pooled is None else pooled)
-    result = rw.cross_validate(
-        model, pooled, prepared or folds, metrics=metrics, segment=segment_of(segment), **validation
-    )
-    output.mkdir(parents=True, exist_ok=True)
-    for number, one in enumerate(result.models, 1):
-        one.save(output / f"fold-{number}", force=running.force)
-    rw.results.write_evaluation(result, output / FILE, force=running.force)
-    with files.replacing(output / SCORES, force=running.force) as new, new.open("wb") as out:
-        np.save(out, result.scores if pooled is None else pooled.unsorted(result.scores), allow_pickle=False)
-    means = {name: column.tolist() for name, column in result.fold_means.items()}
-    details = {"output": output, "ranker": model.name, "objective": objective_of(model)}
-    document = {**details, "folds": len(result.models), **result.to_dict(), "fold_means": means}
-    running.show(document, *zip(("", "By segment"), result.tables(), strict=False), wrote=(output,))
 
 
 def tune(
@@ -111,8 +63,8 @@ def tune(
     rankwise tune train.txt --folds 5 --set smoothing=5 -o best.toml
     rankwise tune train.txt --valid valid.txt --search "leaves=whole(7, 63)" -o best.toml
     """
-    from rankwise.model_selection.result import ENDINGS
-    from rankwise.model_selection.study import check_study_target
+    from rankwise.wings.tuning.result import ENDINGS
+    from rankwise.wings.tuning.study import check_study_target
 
     running = replace(running, force=running.force or resume)
     running.check_target(output, ENDINGS)
@@ -165,11 +117,11 @@ def auto(
     rankwise auto train.txt --prefer fast -o model
     rankwise auto train.txt --minutes inf --max-recipes 3 --report page.html -o model
     """
-    study = settings.get("study", settings.get("checkpoint"))
+    study = settings.get("checkpoint")
     running = running.check_model_target(output, resume=study is not None and study.exists())
     running.check_target(report, (".html",))
     if study is not None:
-        from rankwise.model_selection.auto.store import workspace
+        from rankwise.wings.tuning.auto.store import workspace
 
         workspace(study, {}).check_target(resume=True)
         if study.resolve() == output.resolve():
@@ -181,7 +133,7 @@ def auto(
     parts = running.training_data(reading, data, valid)
     held_back = None if test is None else reading.data(test)
     if held_back is not None:
-        from rankwise.quality.parts import warn_shared
+        from rankwise.quality import warn_shared
         from rankwise.rankers import fit_arguments
 
         warn_shared(train=parts[0], valid=parts[1], test=fit_arguments.aligned(held_back, parts[0]))
@@ -235,11 +187,7 @@ def frontier(
     parts = running.training_data(reading, data, valid)
     goals = dict(zip(metrics, objective, strict=True)) if metrics else objective
     result = rw.frontier(model, *parts, goals, segment=segment_of(segment), **curve)
-    if output is not None:
-        outputs.save(output, result.to_dict(), result.tables(), result.to_frame(), force=running.force)
-    if plot is not None:
-        result.plot(plot, force=running.force)
-    running.show(result.to_dict(), *zip(("", "By segment"), result.tables(), strict=False), wrote=(output, plot))
+    running.deliver(result, output, plot, further=("By segment",))
 
 
 def features(
@@ -270,13 +218,31 @@ def features(
     """
     running.check_target(plot, outputs.PICTURES)
     running.check_target(output, outputs.TABLES, beside=plot)
-    model, costs = rankers.build(ranker, objective, settings, set_), inputs.costs(cost or ())
+    model, costs = rankers.build(ranker, objective, settings, set_), _costs(cost or ())
     inputs.readable(objective, [selection.get("metric", "ndcg@10")])
     train, _ = running.training_data(reading, data, None)
     result = rw.select_features(model, train, costs=costs, **selection)
-    if output is not None:
-        outputs.save(output, result.to_dict(), result.tables(), result.to_frame(), force=running.force)
-    if plot is not None:
-        result.plot(plot, force=running.force)
-    tables = (("", one) for one in result.tables())
-    running.show(result.to_dict(), *tables, wrote=(output, plot), stopped=result.stopped)
+    running.deliver(result, output, plot, further=("",), stopped=result.stopped)
+
+
+def _costs(words: Sequence[str]) -> dict[str | tuple[str, ...], float]:
+    """Read ``FEATURE=COST`` pairs; features between commas have one cost together.
+
+    >>> _costs(["bm25=2", "first, second=30"])
+    {'bm25': 2.0, ('first', 'second'): 30.0}
+    """
+    collected: dict[str | tuple[str, ...], float] = {}
+    for word in words:
+        names, _, text = word.rpartition("=")
+        features = tuple(inputs.items(names))
+        try:
+            collected[features if len(features) > 1 else features[0]] = float(text)
+        except (IndexError, ValueError):
+            hint = "write --cost bm25=2, or --cost first,second=30 where one computation makes both"
+            raise check.error("costs are written FEATURE=COST", got=repr(word), hint=hint) from None
+    return collected
+
+
+def add(app: "Typer") -> None:
+    """Add the commands."""
+    register(app, TRAIN, tune, auto, frontier, features)

@@ -10,10 +10,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Annotation, Text
 
 import rankwise as rw
-from rankwise.model_selection import frontier as module
-from rankwise.model_selection.frontier import Frontier, dominated_volume
 from rankwise.rankers.expressions import objective_of
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.wings.tuning import frontier as module
+from rankwise.wings.tuning.frontier import Frontier, dominated_volume
 from tests.refusals import refusal, refuses
 
 GOALS = ["xendcg", "on(buy, xendcg)"]

@@ -5,18 +5,15 @@ Every ranker states its recipes and their places in the order: ``Ranker.portfoli
 
 from collections.abc import Callable, Sequence
 
-from rankwise import check
+from rankwise import Ranker, RankingDataset, check
+from rankwise import objective as find_objective
 from rankwise.base.arrays import Keywords
-from rankwise.data.dataset import RankingDataset
-from rankwise.objectives.base import MORE_LABELS
+from rankwise.objectives import on
 from rankwise.objectives.table import native
-from rankwise.objectives.table import objective as find_objective
-from rankwise.objectives.wrappers.goal import on
-from rankwise.rankers import expressions
-from rankwise.rankers.base import Ranker
+from rankwise.objectives.wrappers import MORE_LABELS
+from rankwise.rankers import expressions, monotone
 from rankwise.rankers.table import RANKERS, installed, ranker_class
-from rankwise.rankers.trees import monotone
-from rankwise.statistics.verdict import listed
+from rankwise.statistics import listed
 
 MIDDLE = 60_000
 """Documents from which trees may have more leaves, and need fewer tricks against noise."""

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from rankwise import check
+from rankwise import Objective, check
 from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import declared, searched
 from rankwise.language import grammar
-from rankwise.objectives.base import Objective, Sum
-from rankwise.objectives.wrappers.goal import labels_learned
+from rankwise.objectives.wrappers import Sum, labels_learned
 from rankwise.rankers.table import ranker_class
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ import pytest
 
 import rankwise as rw
 from rankwise.check.parameters import searched
-from rankwise.model_selection import plot, spaces
-from rankwise.model_selection.result import Trial, Tuning, read_parameters
-from rankwise.model_selection.tune import TrialCallback
+from rankwise.cli.train.rankers import read_parameters
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
+from rankwise.wings.tuning import plot, spaces
+from rankwise.wings.tuning.result import Trial, Tuning
+from rankwise.wings.tuning.tune import TrialCallback
 from tests.processes import wait_until
 from tests.refusals import refusal, refuses
 
@@ -436,7 +437,7 @@ def test_a_trial_ends_when_it_falls_behind_or_time_is_up():
 def test_a_trial_ends_before_a_round_that_would_be_too_late(monkeypatch):
     optuna = pytest.importorskip("optuna")
     now = iter([1.0, 2.0, 3.0])
-    monkeypatch.setattr("rankwise.model_selection.tune.clock", lambda: next(now))
+    monkeypatch.setattr("rankwise.wings.tuning.tune.clock", lambda: next(now))
     trial: Any = Asked()
     watch = TrialCallback(trial, "ndcg", rate=0.1, middle=0.1, deadline=3.5)
     watch(1, {"ndcg": [0.5]})
@@ -761,3 +762,13 @@ def test_a_search_learns_the_labels_that_its_metric_measures(parts: Pair):
     assert default.parameters["objective"] == "on(buy, lambdarank)"
     assert named.parameters["objective"] == "lambdarank"
     assert default.value > named.value
+
+
+@pytest.mark.parametrize("space", ["default", "kang2024"])
+def test_every_value_of_a_space_is_one_that_nets_take(space):
+    search, fixed = spaces.named(space, "neural", "")
+    for name, one in search.items():
+        values = one.values if isinstance(one, spaces.Choice) else (one.low, one.high)
+        for value in values:
+            layers = dict.fromkeys(spaces.layers_of(search), 4) | {name: value}
+            assert rw.NeuralRanker(**{**fixed, **spaces.assembled(layers)}).settings

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rankwise.base import tables
-from rankwise.model_selection.auto import budget
+from rankwise.wings.tuning.auto import budget
 
 _NARROW = 60  # columns: below, numbers stand without words
 

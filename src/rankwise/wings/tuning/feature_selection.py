@@ -9,24 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import RankingDataset, check
 from rankwise import metrics as metrics_
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Json
 from rankwise.base.progress import bar
 from rankwise.check.docstrings import plain_signature
 from rankwise.check.parameters import Above, AtLeast, Option, Unset, Within
-from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.metrics.base import weighted_mean
-from rankwise.model_selection.cross_validate import checked_ranker
-from rankwise.model_selection.feature_steps import Step, Steps, Units, with_columns
-from rankwise.model_selection.fold_splits import Fold, fold_list
-from rankwise.models.schema import Schema
+from rankwise.model_selection import Fold, checked_ranker, fold_list
+from rankwise.models import Schema
 from rankwise.quality import leakage
-from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION, canvas, light_grid
-from rankwise.statistics.result import Result
-from rankwise.statistics.significance import TTest, interval_of_same, t_test
+from rankwise.statistics import (
+    BLUE,
+    GREY,
+    VERMILLION,
+    Result,
+    TTest,
+    canvas,
+    interval_of_same,
+    light_grid,
+    t_test,
+    weighted_mean,
+)
+from rankwise.wings.tuning.feature_steps import Step, Steps, Units, with_columns
 
 if TYPE_CHECKING:
     import polars as pl

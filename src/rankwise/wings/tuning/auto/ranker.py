@@ -9,36 +9,33 @@ from typing import Annotated, Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, moved
+from rankwise import Evaluation, Ranker, RankingDataset, bagged, check, moved
+from rankwise import metric as find_metric
 from rankwise.base import caches
 from rankwise.base.arrays import Keywords
 from rankwise.check.docstrings import documented
 from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, check_declared
-from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.metrics import metric as find_metric
-from rankwise.model_selection.auto import portfolio, store
-from rankwise.model_selection.auto.budget import Budget
-from rankwise.model_selection.auto.choice import BEST, FAST, averages, choose, keeping
-from rankwise.model_selection.auto.leaderboard import DEFAULT, Entry, Leaderboard, measured, microseconds, ordered
-from rankwise.model_selection.auto.live import showing
-from rankwise.model_selection.auto.search import SEEDS, RecipeRun, Search
-from rankwise.models.schema import ModelInput, Schema
+from rankwise.models import ModelInput, Schema
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.quality import leakage
-from rankwise.rankers import expressions, fit_arguments
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.ensembles.meta import DelegatingRanker
-from rankwise.rankers.sklearn import check_fitted
-from rankwise.rankers.training import constraints
+from rankwise.rankers import DelegatingRanker, check_fitted, expressions, fit_arguments, monotone
+from rankwise.rankers.training import (
+    Constraints,
+    InterruptedWarning,
+    constraints,
+    exponential_labels,
+    metrics_of,
+    trains_at_once,
+)
 from rankwise.rankers.training import parameters as training
-from rankwise.rankers.training.constraints import Constraints
-from rankwise.rankers.training.run import InterruptedWarning
-from rankwise.rankers.training.settings import exponential_labels, metrics_of, trains_at_once
-from rankwise.rankers.trees import monotone
-from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
-from rankwise.statistics.verdict import listed
+from rankwise.statistics import WEIGHTED, listed, varies
+from rankwise.wings.tuning.auto import portfolio, store
+from rankwise.wings.tuning.auto.budget import Budget
+from rankwise.wings.tuning.auto.choice import BEST, FAST, averages, choose, keeping
+from rankwise.wings.tuning.auto.leaderboard import DEFAULT, Entry, Leaderboard, measured, microseconds, ordered
+from rankwise.wings.tuning.auto.live import showing
+from rankwise.wings.tuning.auto.search import SEEDS, RecipeRun, Search
 
 
 @moved.renamed("rw.AutoRanker")

@@ -8,17 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import Metric, Ranker, RankingDataset, check, cross_validate, split
 from rankwise.base.arrays import Array, Floats, Offsets
 from rankwise.base.sparse import dense
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.splits import split
-from rankwise.metrics import Metric
-from rankwise.model_selection.cross_validate import CrossValidation, Trainings, cross_validate
-from rankwise.models.schema import Schema
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.trees import monotone
-from rankwise.statistics.significance import TTest, t_test
+from rankwise.model_selection import Trainings
+from rankwise.models import Schema
+from rankwise.rankers import monotone
+from rankwise.results import CrossValidation
+from rankwise.statistics import TTest, t_test
 
 Chosen = NDArray[np.int64]
 """Numbers of units, ascending."""

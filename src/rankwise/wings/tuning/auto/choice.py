@@ -8,20 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from rankwise import Evaluation, Metric, RankingDataset, blended
+from rankwise import metric as find_metric
 from rankwise.base.arrays import Array
-from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric, MetricLike
-from rankwise.metrics import metric as find_metric
-from rankwise.model_selection.auto.budget import Budget
-from rankwise.rankers.ensembles.blend_members import member_kind
-from rankwise.rankers.ensembles.blend_weights import AVERAGE, centred, score_deviation, surely
-from rankwise.rankers.ensembles.blended import blended
-from rankwise.rankers.ensembles.meta import out_of_fold_of
-from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
-from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.significance import TTest, t_test
+from rankwise.metrics import MetricLike
+from rankwise.rankers import AVERAGE, centred, member_kind, out_of_fold_of, score_deviation, surely
+from rankwise.rankers.training import Constraints, UnmetConstraintWarning
+from rankwise.statistics import TTest, t_test
+from rankwise.wings.tuning.auto.budget import Budget
 
-BEST, FAST = "best", "fast"
+BEST = "best"
+FAST = "fast"
 """What is preferred: the best ranking, or one forest, which is fast to score and can be exported."""
 _SURE = 0.05
 """The level at which a recipe is surely better, shared by all that were tried."""

@@ -1,6 +1,5 @@
 """The search: suggest parameters, train on the training data, measure on the validation data, report."""
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -8,26 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from rankwise import check, moved
+from rankwise import RankingDataset, Stream, check, moved
+from rankwise import metric as find_metric
 from rankwise.base import caches
 from rankwise.base.progress import Update, bar
-from rankwise.base.stream import Stream
 from rankwise.check.docstrings import plain_signature
-from rankwise.check.parameters import Above, AtLeast, Option, Unset
-from rankwise.data.dataset import RankingDataset
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset
 from rankwise.metrics import MetricLike
-from rankwise.metrics import metric as find_metric
-from rankwise.model_selection import spaces
-from rankwise.model_selection.result import COMPLETE, Trial, Tuning
-from rankwise.model_selection.search import DEFAULT, SearchProblem, checked_search
-from rankwise.model_selection.study import ended_trials, mend, open_study, process
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.quality import leakage
-from rankwise.quality.parts import warn_shared
+from rankwise.quality import leakage, warn_shared
 from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.table import ranker_class
-from rankwise.rankers.training.loop import History
-from rankwise.rankers.training.run import interruption_unannounced
+from rankwise.rankers.training import History, interruption_unannounced
+from rankwise.wings.tuning import spaces
+from rankwise.wings.tuning.auto.budget import clock
+from rankwise.wings.tuning.result import COMPLETE, Trial, Tuning
+from rankwise.wings.tuning.search import DEFAULT, SearchProblem, checked_search
+from rankwise.wings.tuning.study import ended_trials, mend, open_study, process
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -52,7 +48,7 @@ def tune(
     metric: Annotated[MetricLike, "What is maximised on the validation data.", Option(metavar="METRIC")] = "ndcg@10",
     trials: Annotated[int | None, AtLeast(1), Unset("50"), "Number of trials."] = None,
     minutes: Annotated[float | None, Above(0), "Minutes of training.", Option(metavar="MINUTES")] = None,
-    space: Annotated[str, "Ranges that are searched: default, kang2024 or none.", Option(metavar="NAME")] = "default",
+    space: Annotated[str, OneOf(spaces.SPACES, "space"), "Ranges that are searched."] = "default",
     search: Annotated[
         Mapping[str, spaces.DimensionLike] | None,
         "A range to search: 'leaves=whole(7, 63)', 'stochastic.scale=log(0.05, 1)'.", Option(metavar="NAME=RANGE"),
@@ -258,11 +254,6 @@ class TrialCallback:
         if now + takes > self.deadline:
             self.out_of_time = True
             raise optuna.TrialPruned(f"out of time after round {round}")
-
-
-def clock() -> float:
-    """Return seconds since some moment."""
-    return time.monotonic()
 
 
 def _progress(trials: Sequence[Trial], metric: str, limit: int | None) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from rankwise import check
 from rankwise.base import files
-from rankwise.language.workspace import Workspace, refuse_existing
-from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial
-from rankwise.model_selection.search import SearchProblem
+from rankwise.language import Workspace, refuse_existing
 from rankwise.rankers.table import build_ranker
+from rankwise.wings.tuning.result import COMPLETE, FAILED, PRUNED, Trial
+from rankwise.wings.tuning.search import SearchProblem
 
 if TYPE_CHECKING:
     from optuna import Study

@@ -8,11 +8,11 @@ import pytest
 from scipy import sparse
 
 import rankwise as rw
-from rankwise.model_selection import feature_steps
-from rankwise.model_selection.feature_selection import FeatureSelection, _selected
-from rankwise.model_selection.feature_steps import Step, Steps, Units, with_columns
 from rankwise.model_selection.fold_splits import fold_list
 from rankwise.statistics.significance import t_test
+from rankwise.wings.tuning import feature_steps
+from rankwise.wings.tuning.feature_selection import FeatureSelection, _selected
+from rankwise.wings.tuning.feature_steps import Step, Steps, Units, with_columns
 from tests.refusals import refuses
 
 NAMES = ["weak", "strong", "copy of strong", "near", *(f"noise {number}" for number in range(6))]

@@ -6,23 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check, moved
-from rankwise._version import __version__
+from rankwise import __version__, bagged, check, moved
 from rankwise.base import tables
 from rankwise.base.arrays import Json, Keywords
 from rankwise.base.files import replacing
 from rankwise.language import settings_files
-from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.table import build_ranker, ranker_class
-from rankwise.rankers.trees import monotone
-from rankwise.statistics.result import Result
+from rankwise.statistics import Result, canvas
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-    from rankwise.model_selection.spaces import Dimension
-    from rankwise.rankers.base import IterativeRanker
+    from rankwise.rankers import IterativeRanker
+    from rankwise.wings.tuning.spaces import Dimension
 
 ENDINGS = (".toml", ".json")
 _LARGEST = 2**26  # bytes of JSON
@@ -126,9 +123,22 @@ class Tuning(Result):
 
     def figure(self) -> "Figure":
         """Draw the search: the value of every trial with the best so far, and against each parameter."""
-        from rankwise.model_selection.plot import search_figure
+        with canvas(*self.size) as drawing:
+            self.draw(drawing)
+        return drawing
 
-        return search_figure(self)
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of the figure, in inches."""
+        from rankwise.wings.tuning.plot import search_size
+
+        return search_size(self)
+
+    def draw(self, drawing: "Figure") -> None:
+        """Draw the search in a figure that exists."""
+        from rankwise.wings.tuning.plot import draw_search
+
+        draw_search(drawing, self)
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per trial: number, state, value, best round, seconds, and a column for each searched parameter."""
@@ -173,7 +183,7 @@ class Tuning(Result):
     @classmethod
     def from_dict(cls, document: Json) -> "Tuning":
         """Read the result of :meth:`to_dict`: enough for tables and figures; only the best trial has its parameters."""
-        from rankwise.model_selection.spaces import dimension
+        from rankwise.wings.tuning.spaces import dimension
 
         try:
             trials = tuple(
@@ -230,24 +240,6 @@ def build(ranker: str, folds: int | None, parameters: Keywords) -> "IterativeRan
 
 
 _PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
-
-
-def read_parameters(path: str | Path) -> tuple[str | None, Keywords]:
-    """Read a file of parameters, as :meth:`Tuning.save` writes it or as written by hand: (ranker, its arguments)."""
-    file = settings_files.load(check.readable(path), "a file of parameters")
-    flat = dict(file.keys)
-    flat.pop("tuning", None)
-    nested = [name for name, value in flat.items() if isinstance(value, dict) and name != monotone.NAME]
-    if nested:
-        hint = "write every parameter as name = value"
-        raise check.error(
-            "a file of parameters is flat", got=f"the table [{nested[0]}]", where=file.place(nested[0]), hint=hint
-        )
-    ranker = flat.pop("ranker", None)
-    if ranker is not None:
-        with check.naming(file.place("ranker")):
-            ranker_class(ranker)
-    return ranker, {name: None if value == "none" else value for name, value in flat.items()}
 
 
 def _toml(flat: Mapping[str, object], origin: Mapping[str, object]) -> str:

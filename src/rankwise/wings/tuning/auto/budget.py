@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from rankwise import check
-from rankwise.rankers.training.loop import History
-from rankwise.rankers.training.stopping import StopTraining
+from rankwise.rankers.training import History, StopTraining
 
 OVER = "minutes"
 """The reason of a training that ends without time left."""
