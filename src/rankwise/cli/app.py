@@ -151,8 +151,8 @@ register(
 )  # fmt: skip
 register(app, BEGIN, versions)
 register(app, EVALUATE, evaluate.evaluate, evaluate.compare, history.history)
+app.add_typer(data.app, name="data", rich_help_panel=DATA)
 for _wing in hooks.places("commands"):
     hooks.find("commands", _wing)(app)
-app.add_typer(data.app, name="data", rich_help_panel=DATA)
 app.registered_commands.sort(key=lambda command: PANELS.index(command.rich_help_panel))
 app.registered_groups.sort(key=lambda group: PANELS.index(group.rich_help_panel))

@@ -116,21 +116,20 @@ class Running:
                 console.note(f"wrote {path}")
 
     def deliver(
-        self, result: Any, output: Path | None = None, plot: Path | None = None, *, title: str = "",
-        further: Sequence[str] = (), about: Keywords = inputs.NONE, stopped: str = "", **options: Any,
+        self, result: Any, output: Path | None = None, plot: Path | None = None, *, titles: Sequence[str] = ("",),
+        about: Keywords = inputs.NONE, stopped: str = "", **options: Any,
     ) -> None:  # fmt: skip
-        """Write a result, draw it and print it.
+        """Write a result, draw it and print its tables; JSON has ``about`` too.
 
-        ``further`` are the titles of tables after the first; ``options`` are of its table and figure, JSON has
-        ``about`` too.
+        ``options`` are of its table and figure; with several ``titles`` these are those of its tables.
         """
         document = result.to_dict()
-        tables = result.tables() if further else [result.table(**options)]
+        tables = result.tables() if len(titles) > 1 else [result.table(**options)]
         if output is not None:
             outputs.save(output, document, tables, result.to_frame(), force=self.force)
         if plot is not None:
             result.plot(plot, force=self.force, **options)
-        titled = zip((title, *further), tables, strict=False)
+        titled = zip(titles, tables, strict=False)
         self.show({**about, **document}, *titled, wrote=(output, plot), stopped=stopped)
 
     def deliver_scores(

@@ -1,3 +1,4 @@
+from rankwise.base.sparse import for_library as for_library
 from rankwise.models.calibrated import CalibratedModel as CalibratedModel
 from rankwise.models.forests.forest import ForestModel as ForestModel
 from rankwise.models.forests.lightgbm import lightgbm as lightgbm

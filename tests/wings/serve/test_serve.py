@@ -26,7 +26,7 @@ import orjson
 from rankwise import explain
 from rankwise.models.schema import Schema
 from rankwise.wings.serve import openapi
-from rankwise.wings.serve.feature_log import FeatureLog
+from rankwise.wings.serve.feature_log_writer import FeatureLog
 from rankwise.wings.serve.http import Service
 from rankwise.wings.serve.request_parsing import RequestError, RequestLimits
 

@@ -234,7 +234,7 @@ NOT_SEARCHED = {
 
 
 def test_every_objective_has_ranges_or_is_named_as_one_that_is_not_searched():
-    makers = OBJECTIVES | WRAPPERS
+    makers = {**OBJECTIVES, **WRAPPERS}
     hint = "declare ranges on its fields, Annotated[float, Search(…)], or name the objective in NOT_SEARCHED here"
     assert {name for name, maker in makers.items() if not searched(maker)} == NOT_SEARCHED, hint
 

@@ -131,7 +131,7 @@ def predict(
 def _held_out(data: str, valid: str | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
     from rankwise.data.io.reading import is_parquet, is_set, read_valid
-    from rankwise.data.io.remote_files import is_url
+    from rankwise.data.io.urls import is_url
 
     is_folder = is_url(data) and data.endswith("/")
     if is_set(data) or not (is_folder or is_parquet(Path(check.address(data)))):

@@ -67,7 +67,7 @@ def explain(
             why = rw.explain(ranker, lists, id_)
             shown = _shown(why, show, above, below)
     about = {"model": model, "data": check.shown(data)}
-    running.deliver(shown, output, plot, title=shown.title, about=about, top=top)
+    running.deliver(shown, output, plot, titles=(shown.title,), about=about, top=top)
 
 
 def _read(data: str, reading: Reading, bar: Any, tables: Keywords) -> "rw.RankingDataset":

@@ -187,7 +187,7 @@ def frontier(
     parts = running.training_data(reading, data, valid)
     goals = dict(zip(metrics, objective, strict=True)) if metrics else objective
     result = rw.frontier(model, *parts, goals, segment=segment_of(segment), **curve)
-    running.deliver(result, output, plot, further=("By segment",))
+    running.deliver(result, output, plot, titles=("", "By segment"))
 
 
 def features(
@@ -222,7 +222,7 @@ def features(
     inputs.readable(objective, [selection.get("metric", "ndcg@10")])
     train, _ = running.training_data(reading, data, None)
     result = rw.select_features(model, train, costs=costs, **selection)
-    running.deliver(result, output, plot, further=("",), stopped=result.stopped)
+    running.deliver(result, output, plot, titles=("", ""), stopped=result.stopped)
 
 
 def _costs(words: Sequence[str]) -> dict[str | tuple[str, ...], float]:
