@@ -4,7 +4,6 @@ from rankwise.models.forests.forest import ForestModel as ForestModel
 from rankwise.models.forests.lightgbm import lightgbm as lightgbm
 from rankwise.models.forests.lightgbm import threads as threads
 from rankwise.models.forests.query_forest import QueryForest as QueryForest
-from rankwise.models.formats import onnx_graph as onnx_graph
 from rankwise.models.formats.tree_arrays import LEAF as LEAF
 from rankwise.models.formats.tree_arrays import Nodes as Nodes
 from rankwise.models.linear import LinearModel as LinearModel

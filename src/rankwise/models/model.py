@@ -3,16 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 import numpy as np
 
 from rankwise import check
 from rankwise.base.arrays import Array, Floats, Json, Offsets
 from rankwise.models.schema import ModelInput, Schema
-
-if TYPE_CHECKING:
-    from rankwise.models.formats.onnx_graph import Graph
 
 Score = Callable[[Floats, Offsets | None], Array]
 """From a matrix of features, and the offsets of its queries where they are known, to one score per document."""
@@ -119,8 +116,8 @@ class DrawnModel(Model):
     """A model that knows itself what other systems get of it, such as a net."""
 
     @abstractmethod
-    def onnx_graph(self) -> "Graph":
-        """Return its graph of ONNX."""
+    def draw(self, drawing: Any) -> None:
+        """Draw its graph of ONNX, up to one float32 score per document, with the ``Drawing`` of exports."""
 
     @abstractmethod
     def slopes_for(self, system: str) -> Array:

@@ -19,25 +19,32 @@ _OPSETS = {"": 20, "ai.onnx.ml": 5}
 def write(source: ExportSource) -> ExportedFile:
     """Return the file."""
     onnx: Any = check.optional("onnx", "export")
-    from rankwise.wings.exports.onnx_models import calibrated_graph, linear_graph, trees_graph
+    from rankwise.wings.exports.onnx_drawing import Drawing
+    from rankwise.wings.exports.onnx_models import draw_curve, draw_linear, draw_trees
 
-    helper = onnx.helper
+    helper, single, double = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
+    drawing, kind = Drawing(), double
     if source.linear is not None:
-        graph = linear_graph(source.linear)
+        draw_linear(drawing, source.linear)
     elif source.drawn is not None:
-        graph = source.drawn.onnx_graph()
+        source.drawn.draw(drawing)
+        kind = single
     else:
-        graph = trees_graph(source.trees("ONNX", within=True), within=source.within)
+        nodes = source.trees("ONNX", within=True)
+        draw_trees(drawing, nodes, within=source.within)
+        kind = single if nodes.single else double
     if source.curve is not None:
-        graph = calibrated_graph(graph, source.curve)
+        draw_curve(drawing, source.curve)
+        kind = double
+    drawing.steps[-1].output[0] = "scores"
     opsets = [helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()]
     model = helper.make_model(
         helper.make_graph(
-            graph.steps,
+            drawing.steps,
             source.title,
-            [helper.make_tensor_value_info("features", onnx.TensorProto.FLOAT, ["documents", source.n_features])],
-            [helper.make_tensor_value_info("scores", graph.kind, ["documents"])],
-            graph.constants,
+            [helper.make_tensor_value_info("features", single, ["documents", source.n_features])],
+            [helper.make_tensor_value_info("scores", kind, ["documents"])],
+            drawing.constants,
         ),
         opset_imports=opsets,
         ir_version=helper.find_min_ir_version_for(opsets),

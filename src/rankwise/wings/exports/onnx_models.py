@@ -1,24 +1,24 @@
-"""Linear models, trees and curves as graphs of ONNX; with values within the query, a call has the documents of one."""
+"""Linear models, trees and curves in graphs of ONNX; with values within the query, a call has the documents of one."""
 
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from rankwise.base.arrays import Keywords
 from rankwise.models import LEAF, LinearModel, Nodes
-from rankwise.models.formats.onnx_graph import Drawing, Graph, broken_lines
 from rankwise.statistics import Curve
 from rankwise.wings.exports.export_source import grown
+from rankwise.wings.exports.onnx_drawing import Drawing
 
 _SMALLER, _MEMBER = 0, 6  # how a node decides: at most the threshold, or one of a set
 
 
-def linear_graph(model: LinearModel) -> Graph:
+def draw_linear(drawing: Drawing, model: LinearModel) -> None:
     """Draw a linear model, in float64."""
-    drawing, transform = Drawing(), model.transform
+    transform = model.transform
     missing = drawing.of("IsNaN", "features")
     values = drawing.of("Cast", "features", to=TensorProto.DOUBLE)
     if len(transform.knots):
-        values = broken_lines(drawing, transform.knots.astype(np.float64), transform.heights.astype(np.float64))
+        values = drawing.lines(transform.knots.astype(np.float64), transform.heights.astype(np.float64))
     else:
         drawing.of("Sub", values, drawing.constant(transform.center))
         values = drawing.step("Div", drawing.constant(transform.scale))
@@ -31,12 +31,10 @@ def linear_graph(model: LinearModel) -> Graph:
         total = drawing.of("Add", total, inside)
     drawing.of("Add", total, drawing.constant(np.array([[model.intercept]])))
     drawing.step("Reshape", drawing.constant(np.array([-1])))
-    return drawing.graph(TensorProto.DOUBLE)
 
 
-def trees_graph(nodes: Nodes, *, within: bool) -> Graph:
+def draw_trees(drawing: Drawing, nodes: Nodes, *, within: bool) -> None:
     """Draw trees as one operator, ``within`` behind the features' values within the query."""
-    drawing = Drawing()
     number = np.float32 if nodes.single else np.float64
     kind = TensorProto.FLOAT if nodes.single else TensorProto.DOUBLE
     if within:  # rounded to float32, as the trees see them
@@ -53,13 +51,10 @@ def trees_graph(nodes: Nodes, *, within: bool) -> Graph:
         **_attributes(_rooted(nodes), number),
     )
     drawing.step("Reshape", drawing.constant(np.array([-1])))
-    return drawing.graph(kind)
 
 
-def calibrated_graph(graph: Graph, curve: Curve) -> Graph:
-    """Add the curve from scores to probabilities: every piece rises as far as a score has passed it."""
-    graph.steps[-1].output[0] = "raw"
-    drawing = Drawing(graph.steps, graph.constants, "raw")
+def draw_curve(drawing: Drawing, curve: Curve) -> None:
+    """Draw the curve from scores to probabilities: every piece rises as far as a score has passed it."""
     drawing.step("Cast", to=TensorProto.DOUBLE)
     scores = drawing.step("Reshape", drawing.constant(np.array([-1, 1])))
     inside = drawing.of("Clip", scores, drawing.constant(curve.scores[0]), drawing.constant(curve.scores[-1]))
@@ -73,7 +68,6 @@ def calibrated_graph(graph: Graph, curve: Curve) -> Graph:
     drawing.step("Add", beyond)
     drawing.step("Sigmoid")
     drawing.step("Reshape", drawing.constant(np.array([-1])))
-    return drawing.graph(TensorProto.DOUBLE)
 
 
 def _within(drawing: Drawing, missing: str, values: str) -> str:

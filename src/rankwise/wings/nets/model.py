@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -32,9 +32,6 @@ from rankwise.models import (
 from rankwise.wings.nets.layers import Body, ListAttention, MemberHeads, MemberLinear
 from rankwise.wings.nets.presets import NetSettings
 from rankwise.wings.nets.transforms import Transform
-
-if TYPE_CHECKING:
-    from rankwise.models.formats.onnx_graph import Graph
 
 _ACTIVATIONS = {
     "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "elu": nn.ELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,
@@ -216,11 +213,11 @@ class NetModel(nn.Module, DrawnModel):
 
         return score
 
-    def onnx_graph(self) -> "Graph":
-        """Return its graph of ONNX."""
-        from rankwise.wings.nets.onnx import perceptron
+    def draw(self, drawing: Any) -> None:
+        """Draw its graph of ONNX."""
+        from rankwise.wings.nets.onnx import draw
 
-        return perceptron(self)
+        draw(self, drawing)
 
     def slopes_for(self, system: str) -> Array:
         """Return what one of each feature adds to the score of a linear net, whose constant is left out."""
