@@ -20,7 +20,7 @@ from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m tests.generate"
-_TABLES = {"metrics": METRICS.values(), "objectives": (OBJECTIVES | WRAPPERS).values()}
+_TABLES = {"metrics": METRICS.values(), "objectives": {**OBJECTIVES, **WRAPPERS}.values()}
 """Namespace -> classes that are public since they are in its table."""
 _WIDTH = 120
 _REQUIRED = ("query_ids", "labels")

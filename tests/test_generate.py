@@ -40,7 +40,7 @@ def test_stubs_follow_names_and_tables(tmp_path: Path):
     assert first == "from rankwise.data.dataset import RankingDataset as RankingDataset"
     assert others[0] == "from rankwise.data.splits import split as split"
     assert (empty, last) == ("", "from . import softmax as softmax")
-    names = {cls.__name__ for cls in (OBJECTIVES | WRAPPERS).values()}
+    names = {cls.__name__ for cls in {**OBJECTIVES, **WRAPPERS}.values()}
     assert {line.rpartition(" ")[2] for line in others[1:]} == names
     stub.write_text(generate.stub(stub))
     assert generate.stub(stub) == stub.read_text()

@@ -63,6 +63,12 @@ def test_comparing_arrays_loads_no_rankers():
     assert not [name for name in loaded if name.startswith(("rankwise.rankers", "rankwise.wings", "lightgbm"))]
 
 
+def test_names_of_the_house_load_no_wings():
+    loaded = modules_after("import rankwise as rw; rw.objective('xendcg'), rw.metric('ndcg@10')")
+    assert {"rankwise.objectives.table", "rankwise.metrics.table"} <= loaded
+    assert not [name for name in loaded if name.startswith("rankwise.wings.") and not IS_A_WING.fullmatch(name)]
+
+
 def test_what_the_front_door_registers_is_imported_on_first_use(tmp_path):
     train = "lgb.train({'min_data_in_leaf': 1, 'num_threads': 1, 'verbose': -1}, lgb.Dataset(x, y), 2)"
     lines = "import lightgbm as lgb, numpy as np, rankwise as rw; x = np.arange(40.0)[:, None]; y = np.arange(40) % 2"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import rankwise as rw
 from rankwise.language import grammar
 from rankwise.metrics import DCG, METRICS, NDCG, Precision
-from rankwise.metrics.diversity import AspectMetric
 from rankwise.rankers import expressions
+from rankwise.wings.fairness.diversity import AspectMetric
 from tests.refusals import refusal, refuses
 
 WRITTEN = {

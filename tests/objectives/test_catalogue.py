@@ -22,7 +22,7 @@ def test_everything_of_the_table_is_listed_once():
 
 @pytest.mark.parametrize("name", [*OBJECTIVES, *WRAPPERS])
 def test_everything_of_the_table_is_a_public_name(name):
-    cls = (OBJECTIVES | WRAPPERS)[name]
+    cls = {**OBJECTIVES, **WRAPPERS}[name]
     assert getattr(rw.objectives, cls.__name__) is cls
 
 

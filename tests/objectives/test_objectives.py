@@ -11,7 +11,7 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.pairwise.objectives import LambdaRank, Pairwise
 from rankwise.objectives.ragged import Derivatives
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
-from rankwise.statistics.objective_checks import differences
+from rankwise.wings.lab.objective_checks import differences
 from tests.objectives.pairwise import yeti_by_hand
 from tests.objectives.pairwise.pairs_by_hand import frozen
 from tests.refusals import refusal, refuses

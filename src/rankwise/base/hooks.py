@@ -5,6 +5,7 @@
 
 import importlib
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 _places: defaultdict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
@@ -24,3 +25,22 @@ def find(what: str, of: str) -> Any:
     """Import the function or class that is the ``what`` of the things called ``of``."""
     module, name = _places[what][of]
     return getattr(importlib.import_module(module), name)
+
+
+class Table(Mapping[str, Any]):
+    """Things by name: those of a dictionary, then those that are registered as ``what``."""
+
+    def __init__(self, what: str, own: dict[str, Any]) -> None:
+        self._what, self._own = what, own
+
+    def __getitem__(self, name: str) -> Any:
+        return self._own[name] if name in self._own else find(self._what, name)
+
+    def __contains__(self, name: object) -> bool:  # without an import
+        return name in self._own or name in _places[self._what]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own | _places[self._what])
+
+    def __len__(self) -> int:
+        return len(self._own | _places[self._what])

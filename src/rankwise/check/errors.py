@@ -235,15 +235,15 @@ def suggestion(word: str, choices: Iterable[str], *, most: int = 1, arguments: b
     Close ones that are ``arguments`` are marked, see :class:`Message`.
 
     >>> suggestion("ndgc", ["ndcg", "ap"])
-    "did you mean 'ndcg'?"
+    "did you mean 'ndcg'"
     >>> suggestion("xyz", ["ndcg", "ap"])
     'choose one of ndcg, ap'
     >>> suggestion("bpreff", ["bpref", "Bpref", "ap"], most=3)
-    "did you mean 'bpref' or 'Bpref'?"
+    "did you mean 'bpref' or 'Bpref'"
     """
     choices = list(choices)
     near = difflib.get_close_matches(word, choices, n=most)
     *close, last = [f"'`{name}`'" if arguments else repr(name) for name in near] or [""]
     if not last:
         return f"choose one of {', '.join(choices)}"
-    return f"did you mean {', '.join(close)}{' or ' if close else ''}{last}?"
+    return f"did you mean {', '.join(close)}{' or ' if close else ''}{last}"

@@ -24,7 +24,7 @@ def choice(what: str, value: object, choices: Iterable[str], *, otherwise: str =
     choices = list(choices)
     if isinstance(value, str) and value in choices:
         return value
-    hint = suggestion(str(value), choices).rstrip("?") + (f"; {otherwise}" if otherwise else "")
+    hint = suggestion(str(value), choices) + (f"; {otherwise}" if otherwise else "")
     raise error(f"unknown {what}", got=repr(value), hint=hint)
 
 

@@ -419,7 +419,7 @@ def labels_of(name: str, more_labels: Mapping[str, Any] | None) -> Any:
     labels = (more_labels or {}).get(name)
     if labels is None:
         present = ", ".join(map(repr, more_labels or ())) or "none"
-        hint = check.suggestion(name, more_labels or ()).rstrip("?") if more_labels else ""
+        hint = check.suggestion(name, more_labels or ()) if more_labels else ""
         hint = hint or f'name their column: more_labels={{"{name}": …}}, or --label {name}=COLUMN'
         raise check.error(f"the data have no labels called {name!r}", got=f"more_labels: {present}", hint=hint)
     return labels

@@ -119,7 +119,7 @@ def from_frame(
     arguments: Keywords = {**defaults, **names}
     for role in arguments:
         if role not in columns.roles():
-            hint = check.suggestion(role, columns.reading_arguments()).rstrip("?")
+            hint = check.suggestion(role, columns.reading_arguments())
             raise check.unexpected("RankingDataset.from_frame", role, hint)
     if to_score and arguments["label"] == defaults["label"] and defaults["label"] not in present:
         arguments["label"] = None

@@ -9,7 +9,6 @@ from rankwise import check, moved
 from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
 from rankwise.evaluation.measure import measure, score
-from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Evaluated, Run, Scored
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
@@ -17,6 +16,7 @@ from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from rankwise.data.segments import Segment
+    from rankwise.wings.fairness.policy import PolicyEvaluation
     from rankwise.wings.judging.result import JudgedEvaluation
 
 
@@ -31,7 +31,7 @@ def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *, policy: str,
     samples: int | None = None, exposure_cutoff: int | None = None, seed: int = 0, level: float = 0.95,
     resamples: int = 2000, segment: "Segment | None" = None,
-) -> PolicyEvaluation: ...  # fmt: skip
+) -> "PolicyEvaluation": ...  # fmt: skip
 @overload
 def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *,
@@ -109,8 +109,8 @@ def evaluate(
             from rankwise.evaluation import segments
 
             settings["segments"] = segments.of_data(segment, lists)
-        drawn = SAMPLES if samples is None else samples
-        return evaluate_policy(scores, lists, chosen_metrics, policy, drawn, exposure_cutoff, settings)
+        evaluate_policy: Callable[..., PolicyEvaluation] = hooks.find("evaluation", "policy")
+        return evaluate_policy(scores, lists, chosen_metrics, policy, samples, exposure_cutoff, settings)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"

@@ -19,6 +19,7 @@ from rankwise.base import files, tables
 from rankwise.base.arrays import Array, Json
 from rankwise.statistics.comparison import Comparison
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.figures.drawing import COLOURS, DASHES, canvas, light_grid
 from rankwise.statistics.result import Result, as_json
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _FORMAT = "rankwise comparison 1"
 _SHOWN = 12  # comparisons in a table
+_MARKS = "osD^vP*X"
+_MOST_TICKS = 8
+_APART = 0.12  # of the distance between comparisons, between intervals of two systems
 _LABELS = np.uint64(0xFFFFFFFF)  # the half of a digest that knows labels alone, whether documents have ids or not
 
 
@@ -168,10 +172,40 @@ class History(Result):
         )
 
     def figure(self, *, metric: str | None = None) -> "Figure":
-        """Draw a line per system with intervals; values on other data have a line of their own."""
-        from rankwise.evaluation.history_figure import history_figure
+        """Draw a line per system with intervals; values on other data have a line of their own.
 
-        return history_figure(self, metric)
+        Comparisons stand at even distances, whatever the time between.
+        """
+        lines = self.lines(metric)
+        points = [one for line in lines.values() for one in line]
+        times = sorted({one.time for one in points})
+        systems = list(dict.fromkeys(one.system for one in points))
+        shown = list(dict.fromkeys(data for _, data in lines))
+        with canvas(max(6.0, min(12.0, 3.0 + 0.5 * len(times))), 3.6) as drawing:
+            panel = drawing.subplots()
+            for (system, data), line in lines.items():
+                number, which = systems.index(system), shown.index(data)
+                shift = (number - 0.5 * (len(systems) - 1)) * min(_APART, 0.6 / len(systems))
+                places = [times.index(one.time) + shift for one in line]
+                means = np.array([one.mean for one in line])
+                ends = np.array([[one.mean - one.low, one.high - one.mean] for one in line]).T
+                colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+                panel.errorbar(
+                    places, means, np.nan_to_num(np.maximum(ends, 0.0)), color=colour, linestyle=dash,
+                    marker=_MARKS[which % len(_MARKS)], linewidth=1.4, elinewidth=0.8, capsize=2, markersize=5,
+                    markeredgecolor="white",
+                    label=system if len(shown) == 1 else f"{system}, data {self.data[data]}",
+                )  # fmt: skip
+            step = -(-len(times) // _MOST_TICKS)
+            days = len({f"{one:%Y-%m-%d}" for one in times}) == len(times)
+            ticks = range(0, len(times), step)
+            panel.set_xticks(ticks, [f"{times[place]:{'%Y-%m-%d' if days else '%m-%d %H:%M'}}" for place in ticks])
+            panel.tick_params(axis="x", labelsize=8)
+            panel.set_ylabel(points[0].metric)
+            panel.set_xlabel("compared (UTC)")
+            light_grid(panel)
+            panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+        return drawing
 
 
 def _points(document: Any) -> Iterator[Point]:

@@ -158,6 +158,6 @@ def _common(has: Mapping[str, tuple[str, ...]], selected: tuple[Metric, ...] | N
     for name, measured in has.items():
         for expression in metrics:
             if expression not in measured:
-                hint = check.suggestion(expression, measured).rstrip("?")
+                hint = check.suggestion(expression, measured)
                 raise check.error(f"{name} was not evaluated by a metric asked for", got=expression, hint=hint)
     return metrics

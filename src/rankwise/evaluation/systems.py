@@ -26,7 +26,6 @@ class Predictor(Protocol):
 
     def predict(self, data: Any, /) -> ArrayLike:
         """Return one score per document."""
-        ...
 
 
 class FeatureModel(Predictor, Protocol):
@@ -34,15 +33,12 @@ class FeatureModel(Predictor, Protocol):
 
     def predict(self, data: "ModelInput", /) -> Array:
         """Return one score per document."""
-        ...
 
     def contributions(self, data: "ModelInput") -> "Contributions":
         """Return what each feature adds to the score of every document."""
-        ...
 
     def columns_to_score(self) -> Keywords:
         """Return the arguments of ``from_frame`` for a table that is to be scored."""
-        ...
 
 
 @runtime_checkable
@@ -51,11 +47,9 @@ class IrDataset(Protocol):
 
     def has_qrels(self) -> bool:
         """Whether documents are judged."""
-        ...
 
     def has_scoreddocs(self) -> bool:
         """Whether documents are retrieved and scored."""
-        ...
 
 
 Run = Table | Mapping[str, Mapping[str, float]] | str | Path | IrDataset

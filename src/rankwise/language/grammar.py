@@ -88,7 +88,7 @@ class _Builder:
         }
         args = [self.value(part) if number in texts else self.build(part) for number, part in enumerate(node.parts)]
         if name not in self.table:
-            hint = check.suggestion(name, self.table, most=3).rstrip("?")
+            hint = check.suggestion(name, self.table, most=3)
             hint += f"; {self.otherwise}" if self.otherwise and not hint.startswith("did you mean") else ""
             raise check.error(
                 f"unknown {self.kind}", got=syntax.short(repr(name)), where=self.place(node.start), hint=hint
@@ -97,7 +97,7 @@ class _Builder:
         keywords = keywords_of(maker)
         for word in named:
             if keywords is not None and word not in keywords:
-                hint = check.suggestion(word, keywords).rstrip("?") if keywords else f"{name} takes no arguments"
+                hint = check.suggestion(word, keywords) if keywords else f"{name} takes no arguments"
                 got, where = syntax.short(repr(word)), self.place(node.start)
                 raise check.error(f"unknown argument of {name}", got=got, where=where, hint=hint)
         try:

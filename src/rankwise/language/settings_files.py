@@ -86,7 +86,7 @@ def check_keys(keys: Iterable[str], known: Iterable[str], what: str, place: Call
     known = list(known)
     for key in keys:
         if key not in known:
-            hint = check.suggestion(key, known).rstrip("?")
+            hint = check.suggestion(key, known)
             raise check.error(f"unknown key in {what}", got=repr(key), where=place(key), hint=hint)
 
 

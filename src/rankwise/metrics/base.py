@@ -128,7 +128,7 @@ class Metric(ABC):
         """
         for name in columns:
             if name not in table.names():
-                raise check.unexpected(str(self), name, check.suggestion(name, table.names()).rstrip("?"))
+                raise check.unexpected(str(self), name, check.suggestion(name, table.names()))
         given: Keywords = {"judged": judged, "document_rewards": document_rewards, "strata": strata, **columns}
         read = {name: given[name] for name in given.keys() & _columns_of(self)}
         return self.of(scores, RankingDataset(np.empty((np.asarray(labels).size, 0)), labels, offsets, **read))
@@ -314,7 +314,7 @@ def checked_name(metric: Metric, lookup: Callable[[str], Metric | None]) -> Metr
             what, hint = f"{name} of a metric must be a tuple of names", f'write {name} = ("{columns}",)'
             raise check.error(what, got=repr(columns), hint=hint)
     for column in _columns_of(metric) - {*table.names()}:
-        hint = check.suggestion(column, table.names()).rstrip("?")
+        hint = check.suggestion(column, table.names())
         raise check.error("a metric reads columns of a data set", got=repr(column), hint=hint)
     name = str(metric) if hasattr(metric, "name") else ""
     if not name.isprintable() or not name or name.startswith("<"):

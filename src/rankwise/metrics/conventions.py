@@ -11,14 +11,13 @@ from dataclasses import fields
 from typing import Any
 
 from rankwise import check
+from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
 from rankwise.metrics.base import RankMetric
 from rankwise.metrics.dcg import NDCG, RBP
-from rankwise.metrics.diversity import DIVERSITY
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
-from rankwise.metrics.sampled import InfAP, InfNDCG, XInfAP
 
 OWN, TREC_EVAL = "rankwise", "trec_eval"
 _EVERY = ""
@@ -51,15 +50,12 @@ _CONVENTIONS: dict[str, dict[str, Keywords]] = {
 
 _CUT: dict[str, type[RankMetric]] = {"P": Precision, "map_cut": AP, "ndcg_cut": NDCG, "recall": Recall, "success": Hit}
 """Measures of trec_eval whose cutoff is part of the name: P_10, or P.10 as its option -m has it."""
-_NAMES: dict[str, type[RankMetric]] = {
+_OURS: dict[str, type[RankMetric]] = {
     # trec_eval; names that are the same in both (ndcg, bpref, num_q, …) are ours
     **{name: kind for name, kind in _CUT.items() if name != "recall"},
     "map": AP,
     "recip_rank": RR,
     "Rprec": RPrecision,
-    "infAP": InfAP,
-    "xinfAP": XInfAP,
-    "infNDCG": InfNDCG,
     "set_P": Precision,
     "set_recall": Recall,
     # ir_measures, which has most of our classes' names
@@ -74,8 +70,8 @@ _NAMES: dict[str, type[RankMetric]] = {
     "SetP": Precision,
     "SetR": Recall,
     "Success": Hit,
-    **DIVERSITY,
 }
+_NAMES: Mapping[str, type[RankMetric]] = hooks.Table("metric of others", _OURS)
 _NEED_CUTOFF = ("P", "P_IA", "StRecall", "Precision", "R", "Recall", "Success", "success", "map_cut", "ndcg_cut")
 _ARGUMENTS = {"rel": "relevant", "dcg": "gain"}
 """Our names for arguments of ir_measures."""

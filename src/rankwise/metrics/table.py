@@ -2,22 +2,20 @@
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from rankwise import check
+from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
 from rankwise.language import grammar, registry
 from rankwise.metrics.base import FunctionMetric, Metric, MetricFunction, RankMetric, checked_name
 from rankwise.metrics.conventions import OWN, TREC_EVAL, normalized_name, options_of, peers, require_cutoff
-from rankwise.metrics.correlation import Kendall, Spearman
 from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP, MeanNDCG, Reward
-from rankwise.metrics.diversity import DIVERSITY
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
-from rankwise.metrics.sampled import InfAP, InfNDCG, XInfAP
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -26,30 +24,15 @@ MetricLike = str | Metric | MetricFunction
 """What names a metric: an expression such as ``"ndcg@10"``, a :class:`Metric`, or a function of scores, labels and
 offsets that returns one number per query."""
 
-_ALL: tuple[type[RankMetric], ...] = (
-    *(
-        NDCG,
-        MeanNDCG,
-        DCG,
-        AP,
-        RR,
-        RBP,
-        NRBP,
-        ERR,
-        Precision,
-        Recall,
-        Hit,
-        RPrecision,
-        Bpref,
-        InfAP,
-        XInfAP,
-        InfNDCG,
-        Judged,
-    ),
-    *(NumQ, NumRet, NumRel, NumRelRet, Reward, Kendall, Spearman),
-    *DIVERSITY.values(),
-)
-METRICS: dict[str, type[RankMetric]] = {kind.name: kind for kind in _ALL}
+_OURS: dict[str, type[RankMetric]] = {
+    kind.name: kind
+    for kind in (
+        *(NDCG, MeanNDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, Judged),
+        *(NumQ, NumRet, NumRel, NumRelRet, Reward),
+    )
+}
+METRICS: Mapping[str, type[RankMetric]] = hooks.Table("metric", _OURS)
+"""Those of wings, too."""
 
 
 DEFAULT = ("ndcg@10",)
@@ -85,8 +68,8 @@ def metric(expression: MetricLike, *, conventions: str | None = None, **options:
     (rr(ties=row, empty=0), ap(relevant=2, ties=row, empty=0)@100)
     """
     plain = _PLAIN.fullmatch(expression) if isinstance(expression, str) else None
-    if plain is not None and plain[1] in METRICS and conventions is None and not options:  # needs no grammar
-        return METRICS[plain[1]](cutoff=None if plain[2] is None else int(plain[2]))
+    if plain is not None and plain[1] in _OURS and conventions is None and not options:  # needs no grammar
+        return _OURS[plain[1]](cutoff=None if plain[2] is None else int(plain[2]))
     if isinstance(expression, type):
         name = expression.__name__
         raise check.error("a metric is needed, and not its class", got=name, hint=f"write {name}()")
@@ -103,7 +86,7 @@ def metric(expression: MetricLike, *, conventions: str | None = None, **options:
     names = [field.name for field in fields(parsed)]
     for name in options:
         if name not in names:
-            hint = check.suggestion(name, names).rstrip("?")
+            hint = check.suggestion(name, names)
             raise check.error(f"unknown option of {parsed.name}", got=repr(name), hint=hint)
     return replace(parsed, **options) if options else parsed
 

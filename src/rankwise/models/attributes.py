@@ -7,7 +7,7 @@ into files of its own. What is none of these is an error when it is saved.
 import copy
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -70,14 +70,6 @@ class AttributeModel(Model):
     def description(self) -> Json:
         """Return nothing: all is in the files."""
         return {}
-
-    @classmethod
-    def from_files(
-        cls, description: Json, files: dict[str, bytes], schema: Schema, owner: Any = None, read: Any = None
-    ) -> Self:
-        """Set the attributes of an untrained ranker; ``read`` reads a ranker among them."""
-        restore(owner, files, read)
-        return cls(schema, owner)
 
 
 def files(owner: object) -> dict[str, bytes]:

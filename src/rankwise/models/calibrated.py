@@ -1,7 +1,7 @@
 """A model with curves from its scores to probabilities."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Never, Self
+from typing import Any, Never
 
 import numpy as np
 
@@ -74,14 +74,8 @@ class CalibratedModel(Model):
         return self.model.files()
 
     def description(self) -> Json:
-        """Return the curves, beside the description of the model."""
-        return {"model": self.model.description(), "curves": knots(self.curves), "segment": self.segments.column}
-
-    @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Any = None) -> Self:
-        """Read the model by ``read``, and its curves."""
-        segments = Segments(schema, description["segment"])
-        return cls(read(description["model"], files, schema), curves_of(description["curves"], segments), segments)
+        """Return nothing: the ranker keeps the curves beside the model."""
+        return {}
 
 
 class Segments:

@@ -13,7 +13,7 @@ from rankwise.base.compiling import REORDERED, kernel
 from rankwise.base.sparse import Matrix, dense
 from rankwise.base.threads import over_queries
 from rankwise.models import storage
-from rankwise.models.column_statistics import KNOTS, ColumnMoments, check_finite, line, sample
+from rankwise.models.column_statistics import KNOTS, ColumnMoments, check_finite, lines, sample
 from rankwise.models.model import Contributions, Model, require_lists
 from rankwise.models.schema import Schema
 
@@ -45,19 +45,15 @@ class LinearTransform:
     def fit(cls, kind: str | None, features: Matrix) -> tuple[Self, bool]:
         """Learn from training data; return whether any feature tells documents apart, too."""
         count, curved = features.shape[1], kind is not None and kind.startswith("quantile")
-        moments, lines = ColumnMoments(count), np.zeros((2, count if curved else 0, KNOTS), np.float32)
+        moments = ColumnMoments(count)
         center, scale, fill = np.zeros(count), np.ones(count), np.zeros(count)
-        rows = sample(features) if curved else np.zeros((0, count), np.float32)
-        for number, column in enumerate(rows.T if curved else ()):
-            present = column[~np.isnan(column)].astype(np.float32)
-            if present.size:
-                lines[:, number] = line(present)
+        rows = sample(features) if curved else np.zeros((0, 0))
+        knots, heights = map(read_only, lines(rows))
         for part in row_blocks(*features.shape):
             block = dense(features[part])
             check_finite(block, part.start, "a linear model")
             if not curved:
                 moments.add(block.astype(np.float64))
-        knots, heights = map(read_only, lines)
         if not curved:
             center = moments.mean if kind == "standard" else center
             return cls(kind, center, moments.deviation, fill, knots, heights), bool(moments.varied.any())
@@ -139,11 +135,6 @@ class LinearModel(Model):
         """Transformed features of the mean document of the training data."""
         self.penalty, self.rounds, self.needs_lists = penalty, rounds, transform.query
 
-    @property
-    def slopes(self) -> Array:
-        """What one of each feature adds to the score, where features are only shifted and scaled."""
-        return self.weights / self.transform.scale
-
     def scores(self, features: Matrix, offsets: Offsets | None = None) -> Array:
         """Return one score per document."""
         require_lists(self, offsets)
@@ -169,14 +160,8 @@ class LinearModel(Model):
             added = (self.transform.rows(dense(features[rows]), inside) - self.average) * self.weights
             parts[rows, :-1] = added.reshape(len(added), -1, count).sum(axis=1)
         parts[:, -1] = self.intercept + float(self.average @ self.weights)
-        return Contributions(
-            parts=parts,
-            left=np.zeros(n_docs),
-            method="SHAP values of a linear model",
-            start="score of the mean document",
-            features=features,
-            schema=self.schema,
-        )
+        method, start = "SHAP values of a linear model", "score of the mean document"
+        return Contributions.exact(parts, features, self.schema, method=method, start=start)
 
     def files(self) -> dict[str, bytes]:
         """Return weights and transform as one file of arrays."""

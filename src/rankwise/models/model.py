@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
 
 from rankwise import check
 from rankwise.base.arrays import Array, Floats, Json, Offsets
@@ -29,6 +31,12 @@ class Contributions:
     """(n_docs, n_features) values, in the order and with the codes of training."""
     schema: Schema
     """Names and categories of the columns."""
+
+    @classmethod
+    def exact(cls, parts: Array, features: Floats, schema: Schema, *, method: str, start: str) -> Self:
+        """Return contributions by a method that leaves nothing over."""
+        left = np.zeros(len(parts))
+        return cls(parts=parts, left=left, method=method, start=start, features=features, schema=schema)
 
 
 def no_shares(name: str) -> AttributeError:
@@ -96,12 +104,24 @@ class Model(ABC):
         """Return the entries of ``rankwise.json`` that :meth:`from_files` needs beside the files."""
 
     @classmethod
-    @abstractmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read a model from what :meth:`description` and :meth:`files` returned, and verify it.
 
-        A model that is made of others takes ``read`` too, which reads one of them from the same three.
+        What is made of others, or of attributes of a ranker of the user's, is read by its ranker.
         """
+        raise NotImplementedError
+
+
+class DrawnModel(Model):
+    """A model that knows itself what other systems get of it, such as a net."""
+
+    @abstractmethod
+    def draw(self, drawing: Any) -> None:
+        """Draw its graph of ONNX, up to one float32 score per document, with the ``Drawing`` of exports."""
+
+    @abstractmethod
+    def slopes_for(self, system: str) -> Array:
+        """Return what one of each feature adds to the score, for a system of linear models; raise if it is none."""
 
 
 def require_lists(model: Model, offsets: Offsets | None) -> None:

@@ -1,14 +1,12 @@
 """Several models that score as one: what a bag or a blend becomes that is not one forest."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
 
 import numpy as np
 
 from rankwise.base.arrays import Array, Floats, Json, Offsets, weighted_sum
 from rankwise.models.forests.forest import summed
 from rankwise.models.model import Contributions, Model, Score
-from rankwise.models.schema import Schema
 
 
 class SumModel(Model):
@@ -56,12 +54,6 @@ class SumModel(Model):
         """Return the descriptions of all models, and their factors."""
         factors = {} if self.factors is None else {"factors": list(self.factors)}
         return {"members": [one.description() for one in self.models]} | factors
-
-    @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Any = None) -> Self:
-        """Read every model by ``read``."""
-        each = zip(description["members"], unpacked(files, len(description["members"])), strict=True)
-        return cls([read(*one, schema) for one in each], description.get("factors"))
 
     def _sum(self, columns: Sequence[Array]) -> Array:
         if self.factors is None:

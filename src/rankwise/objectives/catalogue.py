@@ -64,7 +64,7 @@ def entries() -> list[ListingEntry]:
     listnet     Bruch 2021         exact  newton=neumann, epsilon=0.0
     softmax_ce  Bruch et al. 2019  exact  newton=neumann, epsilon=0.0
     """
-    return [_entry(name, cls) for name, cls in (OBJECTIVES | WRAPPERS).items()]
+    return [_entry(name, cls) for name, cls in {**OBJECTIVES, **WRAPPERS}.items()]
 
 
 def every() -> list[ListingEntry]:

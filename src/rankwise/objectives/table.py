@@ -1,7 +1,7 @@
 """The one table of objectives and wrappers, by name; objectives from expressions, and as losses of torch."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rankwise import check
@@ -15,11 +15,7 @@ from rankwise.objectives.pairwise.yeti import Yeti
 from rankwise.objectives.plackett_luce.objectives import ListMLE, PLRank
 from rankwise.objectives.smooth.objectives import ApproxNDCG, SmoothAP, SmoothRBP
 from rankwise.objectives.softmax.objectives import XENDCG, Calibrated, ListNet, SoftmaxCE
-from rankwise.objectives.wrappers.clickwise import clickwise
-from rankwise.objectives.wrappers.fair import fair
 from rankwise.objectives.wrappers.goal import on
-from rankwise.objectives.wrappers.positioned import positioned
-from rankwise.objectives.wrappers.safe import safe
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.objectives.wrappers.weighted import weighted
 
@@ -35,10 +31,8 @@ OBJECTIVES: dict[str, type[Objective]] = {
         *(BPR, ListMLE, Calibrated, Distil, MarginMSE),
     )
 }
-WRAPPERS: dict[str, type[Objective]] = {
-    cls.name: cls for cls in (stochastic, weighted, on, clickwise, fair, positioned, safe)
-}
-WRAPPERS |= {name: hooks.find("wrapper", name) for name in hooks.places("wrapper")}  # those of wings
+WRAPPERS: Mapping[str, type[Objective]] = hooks.Table("wrapper", {cls.name: cls for cls in (stochastic, weighted, on)})
+"""Those of wings, too."""
 
 
 def objective(expression: ObjectiveLike) -> Objective:

@@ -135,8 +135,7 @@ def parts(
     warn_of_training_data(train, exponential)
     if valid is None:
         return train, train if pool else None
-    part: Any = validation(valid) if isinstance(valid, tuple) else valid
-    held_out = aligned(part, train, extend=pool)
+    held_out = aligned(validation(valid) if isinstance(valid, tuple) else valid, train, extend=pool)
     warn_shared(train=train, valid=held_out)
     if pool:
         train = held_out = _pooled(train, held_out)
@@ -171,13 +170,13 @@ def reject_start(data: RankingDataset, ranker: object) -> None:
         raise check.error(f"a {type(ranker).__name__} cannot start from init_scores", hint=hint)
 
 
-def validation(valid: ValidationInput) -> RankingDataset | None:
+def validation(valid: Any) -> RankingDataset:
     """Return the validation data from a data set, or a tuple (X, y, qid)."""
-    if isinstance(valid, tuple):
-        if len(valid) != 3:
-            raise check.error("valid must be a RankingDataset or (X, y, qid)", got=f"a tuple of {len(valid)}")
-        return dataset(valid[0], valid[1], qid=valid[2])
-    return None if valid is None else dataset(valid)
+    if not isinstance(valid, tuple):
+        return dataset(valid)
+    if len(valid) != 3:
+        raise check.error("valid must be a RankingDataset or (X, y, qid)", got=f"a tuple of {len(valid)}")
+    return dataset(valid[0], valid[1], qid=valid[2])
 
 
 def with_eval_set(valid: ValidationInput, ranker: object, others: EvalSetArguments) -> ValidationInput:

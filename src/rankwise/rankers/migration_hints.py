@@ -1,8 +1,6 @@
 """Names of arguments of other libraries, for hints in errors."""
 
-from collections.abc import Collection, Iterable, Mapping
-
-from rankwise import check
+from collections.abc import Collection, Mapping
 
 ARGUMENTS = ("qid", "group", "sample_weight", "valid")
 """Of ``fit``, where others may take them for parameters of a ranker."""
@@ -102,13 +100,8 @@ def of_trees(name: str) -> str:
     return "leave it out, or train trees, such as rw.LightGBMRanker" if name in _OF_TREES else ""
 
 
-def reject(method: str, unknown: Iterable[str], arguments: Collection[str], parameters: Collection[str]) -> None:
-    """Raise an error about an argument that a method does not have, with its name here.
-
-    The method has ``arguments``, and the ranker ``parameters``.
-    """
-    for name in unknown:
-        table = _FIT if method == "fit" else _PREDICT
-        ours = name if name in parameters else parameter(name, parameters)
-        hint = table.get(name, "") or (f"set {ours}= on the ranker" if ours else "")
-        raise check.unexpected(method, name, hint or check.suggestion(name, arguments).rstrip("?"))
+def of_argument(method: str, name: str, parameters: Collection[str]) -> str:
+    """Return the hint about an argument that a method does not have, of a ranker with ``parameters``; else nothing."""
+    ours = name if name in parameters else parameter(name, parameters)
+    hint = (_FIT if method == "fit" else _PREDICT).get(name, "")
+    return hint or (f"set {ours}= on the ranker" if ours else "")

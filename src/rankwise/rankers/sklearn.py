@@ -83,7 +83,7 @@ class Estimator:
             if ours := migration_hints.parameter(name, parameters):
                 raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
             hint = migration_hints.of_fit(name) or migration_hints.of_trees(name)
-            hint = hint or check.suggestion(name, parameters).rstrip("?")
+            hint = hint or check.suggestion(name, parameters)
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
     def set_fit_request(self, **requests: bool | str | None) -> Self:
@@ -146,10 +146,11 @@ def reject(ranker: Any, method: str, unknown: Keywords, without: Collection[str]
 
     Those in ``without`` are of other rankers.
     """
-    if unknown:
+    for name in unknown:
         has = inspect.signature(getattr(type(ranker), method)).parameters
         names = [name for name in has if name not in ("self", "others", *without)]
-        migration_hints.reject(method, unknown, names, ranker.own_parameters())
+        hint = migration_hints.of_argument(method, name, ranker.own_parameters())
+        raise check.unexpected(method, name, hint or check.suggestion(name, names))
 
 
 def _request(ranker: _Ranker, method: str, requests: dict[str, bool | str | None]) -> _Ranker:

@@ -31,7 +31,6 @@ RANKERS: dict[str, tuple[str, str]] = {
     "lightgbm": ("rankwise.rankers.trees.lightgbm.ranker", "LightGBMRanker"),
     "xgboost": ("rankwise.rankers.trees.xgboost.ranker", "XGBoostRanker"),
     "catboost": ("rankwise.rankers.trees.catboost.ranker", "CatBoostRanker"),
-    "neural": ("rankwise.rankers.nets.ranker", "NeuralRanker"),
     "linear": ("rankwise.rankers.linear.ranker", "LinearRanker"),
 } | hooks.places("ranker of features")
 """Name -> (module, class), those of wings last: a library is imported only when its ranker is asked for."""
@@ -141,7 +140,7 @@ def build_ranker(name: str, parameters: Keywords, members: Sequence[object] = ()
     arguments = inspect.signature(cls).parameters
     if not any(argument.kind is argument.VAR_KEYWORD for argument in arguments.values()):
         for unknown in parameters.keys() - arguments.keys():
-            hint = check.suggestion(unknown, arguments).rstrip("?") if arguments else "leave it out"
+            hint = check.suggestion(unknown, arguments) if arguments else "leave it out"
             raise check.error(f"{name} has no such parameter", got=repr(unknown), hint=hint)
     return cls(*members, **parameters)
 

@@ -1,8 +1,10 @@
 from rankwise.metrics.base import weighted_mean as weighted_mean
+from rankwise.statistics.calibration import Curve as Curve
 from rankwise.statistics.comparison import Pair as Pair
 from rankwise.statistics.diagnostics import Diagnostic as Diagnostic
 from rankwise.statistics.diagnostics import Findings as Findings
 from rankwise.statistics.evaluation import WEIGHTED as WEIGHTED
+from rankwise.statistics.evaluation import Evaluation as Evaluation
 from rankwise.statistics.evaluation import Ranked as Ranked
 from rankwise.statistics.evaluation import varies as varies
 from rankwise.statistics.figures.comparisons import chosen_pairs as chosen_pairs
@@ -20,9 +22,9 @@ from rankwise.statistics.figures.drawing import VERMILLION as VERMILLION
 from rankwise.statistics.figures.drawing import canvas as canvas
 from rankwise.statistics.figures.drawing import figure as figure
 from rankwise.statistics.figures.drawing import light_grid as light_grid
-from rankwise.statistics.figures.labels import label_points as label_points
 from rankwise.statistics.gate import Gate as Gate
 from rankwise.statistics.judgements import digests as digests
+from rankwise.statistics.judgements import judgements_of as judgements_of
 from rankwise.statistics.result import Result as Result
 from rankwise.statistics.result import plain as plain
 from rankwise.statistics.result import stacked as stacked

@@ -153,7 +153,7 @@ class Evaluation(Result):
         column = find(name, self.values)
         if column is not None:
             return self.values[column]
-        hint = check.suggestion(str(name), self.values).rstrip("?")
+        hint = check.suggestion(str(name), self.values)
         raise KeyError(f"this evaluation has no metric {str(name)!r}: {hint}")
 
     @cached_property

@@ -1,8 +1,10 @@
 """What metrics are called in tables: by their expressions, unless the user gives them titles."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from rankwise import check
+from rankwise.base import hooks
 from rankwise.metrics import Metric, MetricLike, metric
 
 Titles = Mapping[str, str] | Sequence[str]
@@ -22,7 +24,7 @@ def titles_of(metrics: Sequence[str], titles: Titles | None) -> dict[str, str]:
         for name, title in titles.items():
             name_of = find(name, metrics)
             if name_of is None:
-                hint = check.suggestion(str(name), metrics).rstrip("?")
+                hint = check.suggestion(str(name), metrics)
                 raise check.error("a title is for a metric of the table", got=repr(name), hint=hint)
             titled[name_of] = str(title)
     elif titles is not None:
@@ -49,16 +51,15 @@ def canonical(name: MetricLike) -> list[str]:
 
 
 def bounds_of(name: str) -> tuple[float, float]:
-    """Return the lowest and the highest possible value of a metric, or a similarity; of a name that is none, ±∞.
+    """Return the lowest and the highest possible value of a metric, or of a measure of wings; of other names ±∞.
 
     >>> bounds_of("ndcg@10"), bounds_of("tau"), bounds_of("dwell time")
     ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
     """
     for text in canonical(name):
         return metric(text).bounds
-    from rankwise.metrics import similarity_measure  # few evaluations are of similarities
-
-    try:
-        return similarity_measure(name).bounds
-    except ValueError:
-        return Metric.bounds
+    for kind in hooks.places("measure"):
+        with suppress(ValueError):
+            found: tuple[float, float] = hooks.find("measure", kind)(name).bounds
+            return found
+    return Metric.bounds

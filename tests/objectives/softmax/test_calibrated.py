@@ -14,7 +14,7 @@ from rankwise.objectives.base import base_score, level_totals
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.statistics.calibration import sigmoid
-from rankwise.statistics.objective_checks import differences
+from rankwise.wings.lab.objective_checks import differences
 
 CHANCES = np.array([0.9, 0.4, 0.1])
 

@@ -269,7 +269,7 @@ def test_direction_of_a_feature_is_learned_without_its_own_fold(parts):
     train, _ = parts
     up = train.with_(features=np.column_stack([train.labels, -train.labels]).astype(np.float32), feature_names=None)
     down = FeatureRanker(1).fit(up)
-    assert (FeatureRanker(0).fit(up).sign_, down.sign_) == (1.0, -1.0)
+    assert (FeatureRanker(0).fit(up).model_.sign, down.model_.sign) == (1.0, -1.0)
     assert down.history_["ndcg@10"] == [1.0]
     fold = np.arange(up.n_queries) % 2
     half = up.with_(labels=np.where(np.repeat(fold, up.sizes) == 0, up.labels, up.labels.max() - up.labels))

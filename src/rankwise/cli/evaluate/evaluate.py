@@ -244,7 +244,6 @@ def compare(
         _judged(rankings, measuring, output, running, sampled=sampled, **tests)
         return
     from rankwise.evaluation.history import append_history, read_history
-    from rankwise.evaluation.similarity import similarities
 
     evaluations = _evaluations(rankings, measuring, reading, running, level, segment=segment)
     if len(evaluations) < 2:
@@ -262,7 +261,8 @@ def compare(
         tables.append(gate.table(titles=measuring.titles))
         titles_of.append("Gate")
     if alike:
-        found = {f"{one} / {other}": pair for (one, other), pair in similarities(evaluations).items()}
+        similarities = hooks.find("comparison", "alike")(evaluations)
+        found = {f"{one} / {other}": pair for (one, other), pair in similarities.items()}
         document["alike"] = {name: pair.to_dict() for name, pair in found.items()}
         tables.append(stacked({name: pair.table() for name, pair in found.items()}))
         titles_of.append("How alike")

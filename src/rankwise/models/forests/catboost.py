@@ -15,7 +15,7 @@ from rankwise.base.sparse import for_library, is_sparse
 from rankwise.base.threads import thread_count
 from rankwise.models.forests.forest import ForestModel, numbers
 from rankwise.models.forests.library_errors import first_line
-from rankwise.models.formats.catboost import CatBoostModel, read
+from rankwise.models.formats.catboost import CatBoostModel
 from rankwise.models.schema import Schema
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class CatBoostForest(ForestModel):
     """A finished model."""
 
     library, file, least_code = "catboost", "model.cbm", -np.inf
-    verify = staticmethod(read)
+    reader = CatBoostModel
     booster: "CatBoost"
 
     @classmethod
@@ -96,11 +96,7 @@ class CatBoostForest(ForestModel):
         """Return one number per feature: how much scores change with it, out of 100, or how many splits there are."""
         if kind == "gain":
             return numbers(self.booster.get_feature_importance(type="PredictionValuesChange"))
-        return self.parsed().split_counts().astype(np.float64)
-
-    def parsed(self) -> CatBoostModel:
-        """Return the content of the file."""
-        return read(self.content(), self.schema.count)
+        return np.asarray(self.parsed().split_counts(), np.float64)
 
     def _pool(self, features: Floats) -> "Pool":
         model = self.booster

@@ -9,7 +9,8 @@ import numpy as np
 
 from rankwise import check
 from rankwise.base.arrays import Array, Floats, Json, Offsets
-from rankwise.models.formats.tree_arrays import CannotSplitError, ModelFile, Nodes
+from rankwise.models import storage
+from rankwise.models.formats.tree_arrays import CannotSplitError, Nodes
 from rankwise.models.model import Contributions, Model, Score
 from rankwise.models.schema import Schema
 
@@ -24,6 +25,8 @@ class ForestModel(Model):
     """The name of the library's module."""
     file: str
     """The name of the model file."""
+    reader: type[Any]
+    """Reads that file for so many features, and checks all that the library looks up by number."""
     base_score: float = 0.0
     """The score of a model without trees."""
 
@@ -49,10 +52,11 @@ class ForestModel(Model):
     def read(cls, content: bytes, schema: Schema) -> Self:
         """Read the library's own file, which was verified; raises ValueError if it cannot be read."""
 
-    @staticmethod
-    @abstractmethod
-    def verify(content: bytes, n_features: int) -> ModelFile:
+    @classmethod
+    def verify(cls, content: bytes, n_features: int) -> Any:
         """Read the file of a model of ``n_features``; an error rejects one that would crash the library."""
+        with storage.rejecting():
+            return cls.reader(content, n_features)
 
     @classmethod
     @abstractmethod
@@ -81,19 +85,17 @@ class ForestModel(Model):
 
     def nodes(self) -> Nodes:
         """Return the trees as arrays; raises :class:`CannotSplitError` if nodes cannot express them."""
-        return self.verify(self._content, self.schema.count).nodes()
+        nodes: Nodes = self.parsed().nodes()
+        return nodes
+
+    def parsed(self) -> Any:
+        """Return the content of the file, checked."""
+        return self.verify(self._content, self.schema.count)
 
     def contributions(self, features: Floats, offsets: Offsets | None = None) -> Contributions:
         """Return the SHAP values of every document, as the library computes them: exact, without a remainder."""
-        parts = self.explain(features)
-        return Contributions(
-            parts=parts,
-            left=np.zeros(len(parts)),
-            method=f"SHAP values of {self.library}",
-            start="mean score",
-            features=features,
-            schema=self.schema,
-        )
+        method, start = f"SHAP values of {self.library}", "mean score"
+        return Contributions.exact(self.explain(features), features, self.schema, method=method, start=start)
 
     def serving(self) -> Score:
         """Return trees rearranged for speed, or the library where it must score."""

@@ -72,7 +72,7 @@ class LightGBMForest(ForestModel):
     """A finished booster."""
 
     library, file = "lightgbm", "model.txt"
-    verify = staticmethod(text_format.read)
+    reader = text_format.LightGBMModel
     booster: "Booster"
 
     @classmethod

@@ -45,14 +45,8 @@ class QueryForest(Model):
         for rows, columns in self._blocks(features, offsets):
             each = self.forest.explain(columns)
             parts[rows, :-1], parts[rows, -1] = each[:, :count] + each[:, count:-1], each[:, -1]
-        return Contributions(
-            parts=parts,
-            left=np.zeros(n_docs),
-            method=f"SHAP values of {self.forest.library}",
-            start="mean score",
-            features=features,
-            schema=self.schema,
-        )
+        method, start = f"SHAP values of {self.forest.library}", "mean score"
+        return Contributions.exact(parts, features, self.schema, method=method, start=start)
 
     def serving(self) -> Score:
         """Return the transform before what serves the forest."""

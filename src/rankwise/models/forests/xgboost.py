@@ -41,7 +41,7 @@ class XGBoostForest(ForestModel):
     """A finished booster."""
 
     library, file = "xgboost", "model.ubj"
-    verify = staticmethod(ubj_format.read)
+    reader = ubj_format.XGBoostModel
     booster: "Booster"
 
     @classmethod

@@ -14,7 +14,7 @@ import numpy as np
 from rankwise.base.arrays import Column, offsets_of
 from rankwise.models.formats.flatbuffer import FlatTable
 from rankwise.models.formats.tree_arrays import Integers, Nodes, arranged, cannot_split, reached, reject
-from rankwise.models.storage import InvalidModelError, inside, rejecting
+from rankwise.models.storage import InvalidModelError, inside
 
 _VERSION, _STATISTICS = "FlabuffersModel_v1", "static_provider_v1"
 _DEEPEST = 30
@@ -191,12 +191,6 @@ class CatBoostModel:
             roots.append(roots[-1] + inner.size + none.size)
         columns = [np.concatenate(parts) for parts in (lefts, rights, splits, values)]
         return np.array(roots[:-1]), *columns
-
-
-@rejecting()
-def read(content: bytes, n_features: int) -> CatBoostModel:
-    """Read and check a model of ``n_features`` features; an error says what of it cannot be."""
-    return CatBoostModel(content, n_features)
 
 
 def _pieces(content: bytes) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.base.arrays import Array, Floats, offsets_of
 from rankwise.models.formats.tree_arrays import Integers, Nodes, arranged, below, cannot_split, reached, reject
-from rankwise.models.storage import InvalidModelError, rejecting
+from rankwise.models.storage import InvalidModelError
 
 _WHOLE, _REAL = b"0123456789- ", b"0123456789-+.eEinfaNIF "
 _PARAMETER = re.compile(rb"\[\w+: [^\"\\:]*(?:\]|[^\"\\:]:[^\"\\]*\])")
@@ -181,12 +181,6 @@ class LightGBMModel(LightGBMText):
             categories=self.codes,
             n_features=self.n_features,
         )
-
-
-@rejecting()
-def read(content: bytes, n_features: int) -> LightGBMModel:
-    """Read and check a model of ``n_features`` features; an error says what of it cannot be."""
-    return LightGBMModel(content, n_features)
 
 
 def join_models(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:

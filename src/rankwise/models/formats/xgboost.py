@@ -11,7 +11,7 @@ from rankwise.base.arrays import Column, Json, offsets_of
 from rankwise.data.categories import Values
 from rankwise.models.formats.tree_arrays import Integers, Nodes, arranged, reached, reject
 from rankwise.models.formats.ubjson import decode
-from rankwise.models.storage import InvalidModelError, inside, rejecting
+from rankwise.models.storage import InvalidModelError, inside
 
 _WHOLE = ("left_children", "right_children", "parents", "split_indices", "default_left", "split_type")
 _REAL = ("split_conditions", "base_weights", "loss_changes", "sum_hessian")
@@ -144,12 +144,6 @@ class XGBoostModel:
             single=True,
             n_features=self.n_features,
         )
-
-
-@rejecting()
-def read(content: bytes, n_features: int) -> XGBoostModel:
-    """Read and check a model of ``n_features`` features; an error says what of it cannot be."""
-    return XGBoostModel(content, n_features)
 
 
 class XGBoostDocument:

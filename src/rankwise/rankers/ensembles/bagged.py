@@ -11,7 +11,7 @@ from rankwise.check.parameters import AtLeast, Option, Unset, assign, check_decl
 from rankwise.models import storage
 from rankwise.models.model import Model
 from rankwise.models.schema import Schema
-from rankwise.models.sums import SumModel, added_up
+from rankwise.models.sums import added_up, unpacked
 from rankwise.rankers import expressions
 from rankwise.rankers.base import IterativeRanker, Ranker
 from rankwise.rankers.ensembles.members import BagLearner, TrainedMember, plans, seed_of_member, start_members
@@ -231,11 +231,6 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
             "parameters": bag | {"ranker": inner} | ({"training": training} if training else {}),
         }
 
-    def saved(self) -> tuple[Json, dict[str, bytes]]:
-        """Return the description and the files of the model, and out-of-fold scores."""
-        description, files = super().saved()
-        return description, files | (self.held_out_.files() if hasattr(self, "held_out_") else {})
-
     @classmethod
     def untrained(cls, recipe: Json) -> Self:
         """Return the bag of a recipe."""
@@ -248,8 +243,9 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         """Read one forest, or all members."""
         if held_out := HeldOut.read(files):
             self.held_out_ = held_out
-        if "members" in description:
-            models = SumModel.from_files(description, files, schema, self._read).models
+        if members := description.get("members"):
+            parts = zip(members, unpacked(files, len(members)), strict=True)
+            models = [self._read(one, part, schema) for one, part in parts]
             trained = [TrainedMember({}, {}, one.rounds, []) for one in models]
             self.model_ = added_up(models)
             self.become(models, trained, self.stopped_)

@@ -267,12 +267,11 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
 
     def saved(self) -> tuple[Json, dict[str, bytes]]:
         """Return the description and the files of one forest, or of all members; and out-of-fold scores."""
-        if self._forest is None:
-            check_named(self)
-            files = packed([one.saved()[1] for one in self._members or ()])
-            return self.description(), files | self.held_out_.files()
-        description, files = super().saved()
-        return description, files | self.held_out_.files()
+        if self._forest is not None:
+            return super().saved()
+        check_named(self)
+        files = packed([one.saved()[1] for one in self._members or ()])
+        return self.description(), files | self.held_out_.files()
 
     @classmethod
     def untrained(cls, recipe: Json) -> Self:

@@ -246,11 +246,6 @@ class CalibratedRanker(MetaRanker):
         parameters = {name: getattr(self, name) for name in names if name not in without}
         return {"ranker": self.name, "objective": expressions.objective_of(self), "parameters": parameters}
 
-    def description(self) -> Json:
-        """Return what training saw: the model is made of what :meth:`saved` keeps."""
-        model = self.model_.description()
-        return {name: value for name, value in super().description().items() if name not in model}
-
     def saved(self) -> tuple[Json, dict[str, bytes]]:
         """Return the description, and the files of the ranker and the curves."""
         return self.description(), attributes.files(self)

@@ -80,19 +80,9 @@ class FeatureRanker(Ranker):
             )
         self.model_ = replace(model, sign=_sign(change, data.weights))
         run.remember(self, TrainingData(train=data))
-        value = weighted_mean(better if self.sign_ > 0 else worse, data.weights)
+        value = weighted_mean(better if self.model_.sign > 0 else worse, data.weights)
         self.history_, self.best_round_, self.stopped_ = {str(metric): [value]}, 1, "complete"
         return self
-
-    @property
-    def sign_(self) -> float:
-        """1 if larger values are better, −1 if smaller ones are."""
-        return self.model_.sign
-
-    @property
-    def mean_(self) -> float:
-        """What stands in the place of missing values."""
-        return self.model_.mean
 
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "FeatureModel":
         """Return the direction and the mean."""
@@ -107,7 +97,9 @@ class FeatureModel(Model):
     schema: Schema
     column: int
     sign: float
+    """1 if larger values are better, −1 if smaller ones are."""
     mean: float
+    """What stands in the place of missing values."""
 
     def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
         """Return the values of the column, with the mean for missing ones."""
@@ -119,14 +111,8 @@ class FeatureModel(Model):
         parts = np.zeros((features.shape[0], self.schema.count + 1))
         parts[:, -1] = self.sign * self.mean
         parts[:, self.column] = self.scores(features) - parts[:, -1]
-        return Contributions(
-            parts=parts,
-            left=np.zeros(len(parts)),
-            method="value of the feature",
-            start="mean of the feature",
-            features=features,
-            schema=self.schema,
-        )
+        method, start = "value of the feature", "mean of the feature"
+        return Contributions.exact(parts, features, self.schema, method=method, start=start)
 
     def shares(self) -> Array:
         """Return 1 for the one feature, 0 for all others."""

@@ -110,6 +110,11 @@ class EnsembleRanker(MetaRanker):
         """
         return out_of_fold_of(self).evaluation()
 
+    def saved(self) -> tuple[Json, dict[str, bytes]]:
+        """Return the description and the files of the model, and out-of-fold scores."""
+        description, files = super().saved()
+        return description, files | (self.held_out_.files() if hasattr(self, "held_out_") else {})
+
 
 def out_of_fold_of(ensemble: Any) -> HeldOut:
     """Return the out-of-fold scores of a trained bag or blend."""

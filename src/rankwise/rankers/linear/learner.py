@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Array, Column, Json, rows_of
+from rankwise.base.arrays import Array, Json, rows_of
 from rankwise.base.stream import Stream
-from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
 from rankwise.models.linear import LinearModel, LinearTransform
@@ -18,9 +18,12 @@ from rankwise.objectives.base import Objective
 from rankwise.rankers.linear.problem import Problem
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import Learner, State
-from rankwise.rankers.training.settings import TrainingSettings
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.rankers.training.stopping import NothingLeftToLearn
 from rankwise.rankers.training.validation import Validation
+
+if TYPE_CHECKING:
+    from rankwise.rankers.linear.ranker import LinearRanker
 
 L2 = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Strengths of a ridge that are tried."""
@@ -38,29 +41,21 @@ Strength = tuple[float, float]
 class LinearLearner(Learner[LinearModel]):
     """Fits weights at one strength after another, each from the weights of the one before."""
 
-    train: RankingDataset
-    held_out: Sequence[RankingDataset]
-    chosen_by_rounds: bool
-    """Whether there are validation data, which choose a round; else folds of the training data choose a strength."""
+    ranker: "LinearRanker"
+    data: TrainingData
+    """Validation data choose a round; without, folds of the training data choose a strength."""
     settings: TrainingSettings
     objective: Objective
-    documents: Mapping[str, Column]
-    """Columns of documents that the objective reads."""
     transform: LinearTransform
     signs: Array
     """Of each weight: 1, −1 or 0."""
-    penalty: str
-    strength: Strength | None
-    folds: int
-    start: float
-    """The first intercept."""
     done: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        train = self.train
+        train = self.train = self.data.train
         weights = np.ones(train.n_queries) if train.weights is None else train.weights
         self.shares = weights / max(float(weights.sum()), 1e-300)
-        self.weights = self.origin = np.append(np.zeros(self.transform.width), self.start)
+        self.weights = self.origin = np.append(np.zeros(self.transform.width), self.settings.start(self.data))
         self.schema = Schema.of(train)
         self._problem: Problem | None = None
         self.path: Sequence[Strength] = ()
@@ -105,7 +100,7 @@ class LinearLearner(Learner[LinearModel]):
         self._average = rows.mean(axis=0, dtype=np.float64)
         rows[:, ~apart] = 0.0
         return Problem(
-            prepared=objective.prepare(train.labels, train.offsets, **self.documents),
+            prepared=objective.prepare(train.labels, train.offsets, **self.settings.columns(self.data)),
             rows=rows,
             start=0.0 if train.init_scores is None else train.init_scores,
             stream=train.stream(self.settings.seed),
@@ -121,14 +116,15 @@ class LinearLearner(Learner[LinearModel]):
         _, slopes = problem.loss(self.origin, self.shares)
         if not slopes.any():
             raise NothingLeftToLearn("converged", lambda: stopping.no_gradient(self.train, self.objective))
-        if self.strength is not None:
-            return [self.strength]
+        ranker = self.ranker
+        if ranker.l1 is not None or ranker.l2 is not None:
+            return [(ranker.l1 or 0.0, ranker.l2 or 0.0)]
         most = float(np.abs(slopes[:-1]).max())
-        path = [(0.0, l2) for l2 in L2] if self.penalty == "l2" else [(share * most, 0.0) for share in L1]
+        path = [(0.0, l2) for l2 in L2] if ranker.penalty == "l2" else [(share * most, 0.0) for share in L1]
         path = path[: self.settings.rounds]
-        if self.chosen_by_rounds or len(path) == 1:
+        if self.data.valid is not None or len(path) == 1:
             return path
-        count = min(self.folds, self.train.n_queries)
+        count = min(ranker.folds, self.train.n_queries)
         return [path[self._best_of_folds(problem, path, count) if count > 1 else min(USUAL, len(path) - 1)]]
 
     def _best_of_folds(self, problem: Problem, path: Sequence[Strength], count: int) -> int:
@@ -154,7 +150,7 @@ class LinearLearner(Learner[LinearModel]):
 
     def scores(self, number: int) -> Array:
         """Score a measured data set."""
-        data = self.held_out[number]
+        data = self.data.held_out[number]
         scores = self.current.scores(data.features, data.offsets)
         return scores if data.init_scores is None else scores + data.init_scores
 

@@ -52,6 +52,7 @@ class LinearRanker(IterativeRanker):
     portfolio = (Recipe("softmax_ce", {}, small=(1, 12)),)  # it errs otherwise than trees, and takes little time
     unit = "strengths"
     single = folds_choose = True
+    takes_categories = False
     first_round_pace = 1.0
     model_: LinearModel
     search_space: ClassVar[Keywords] = {}
@@ -123,16 +124,6 @@ class LinearRanker(IterativeRanker):
         hint = "leave init_model out, or train on data with `init_scores=`, which are added to"
         raise check.error("a LinearRanker is trained from nothing", got="init_model", hint=hint)
 
-    def check_data(self, train: RankingDataset) -> None:
-        """Raise an error about categories, which have no weights."""
-        if train.categorical:
-            raise check.error(
-                "LinearRanker takes numbers, and no categories",
-                got=f"{len(train.categorical)} categorical columns, the first number {train.categorical[0]}",
-                hint="make a column of 0 and 1 for each category, or use a ranker of trees",
-            )
-        super().check_data(train)
-
     def learner(self, data: TrainingData, settings: TrainingSettings) -> LinearLearner:
         """Return what fits the weights."""
         train = data.train
@@ -142,20 +133,13 @@ class LinearRanker(IterativeRanker):
         transform, varied = LinearTransform.fit(self.transform, train.features)
         if not varied:
             raise stopping.no_feature(train)
-        given = self.l1 is not None or self.l2 is not None
         return LinearLearner(
-            train=train,
-            held_out=data.held_out,
-            chosen_by_rounds=data.valid is not None,
+            ranker=self,
+            data=data,
             settings=settings,
             objective=objective,
-            documents=settings.columns(data),
             transform=transform,
             signs=np.where(np.array(signs) == 0, float(self.nonnegative), np.array(signs, float)),
-            penalty=self.penalty,
-            strength=(self.l1 or 0.0, self.l2 or 0.0) if given else None,
-            folds=self.folds,
-            start=settings.start(data),
         )
 
     # Weights.
@@ -176,9 +160,9 @@ class LinearRanker(IterativeRanker):
         from rankwise.rankers.linear.weights import resampled, weights_of
 
         check_fitted(self)
-        if data is None:
-            return weights_of(self.model_, None, check.number("level", level, least=0.0, most=1.0, open_ends=True))
         level = check.number("level", level, least=0.0, most=1.0, open_ends=True)
+        if data is None:
+            return weights_of(self.model_, None, level)
         samples = check.integer("samples", samples, least=1)
         with use_threads(thread_count() if self.threads is None else self.threads):
             learner = self.learner(TrainingData(train=self.model_.schema.align(data)), TrainingSettings.of(self))

@@ -213,7 +213,7 @@ class TreeRanker(IterativeRanker):
             if name not in names:
                 if ours := migration_hints.parameter(name, parameters):
                     raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
-                near = check.suggestion(name, [*parameters, *names]).rstrip("?")
+                near = check.suggestion(name, [*parameters, *names])
                 hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and ours"
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 

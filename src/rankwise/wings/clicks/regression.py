@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from rankwise import RankingDataset, check
 from rankwise.base.arrays import Array, Keywords
-from rankwise.base.sparse import for_library
 from rankwise.data.splits import fold_of_query
-from rankwise.models import lightgbm, threads
+from rankwise.models import for_library, lightgbm, threads
 
 _ROUNDS, _PATIENCE = 300, 20
 _SMALL = 20_000  # documents; fewer have small trees

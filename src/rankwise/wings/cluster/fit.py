@@ -138,4 +138,4 @@ def _validation(backend: ClusterBackend, valid: Any, columns: Keywords) -> Ranki
     frame = backend.collect(valid)
     if frame is not None:
         return RankingDataset.from_frame(frame, sort=True, **columns).without_rows()
-    return fit_arguments.validation(valid)
+    return None if valid is None else fit_arguments.validation(valid)

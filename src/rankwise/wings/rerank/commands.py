@@ -82,7 +82,7 @@ def train(
 
     encoders.verify(encoders.folder_of(model))
     for word in set_.keys() - declared(Reranker).keys():
-        hint = check.suggestion(word, declared(Reranker), arguments=True).rstrip("?")
+        hint = check.suggestion(word, declared(Reranker), arguments=True)
         raise check.error("unknown setting of a reranker", got=repr(word), hint=hint)
     reranker = Reranker(model, **settings | ({} if objective is None else {"objective": objective}) | set_)
     with running.steps(3) as bar:

@@ -138,7 +138,7 @@ def checked_search(
     names = [*inside, *spaces.weights(base)]
     for name in ranges:
         if "." in name and name not in (*layers, *names):
-            hint = check.suggestion(name, names).rstrip("?") if names else "leave it out"
+            hint = check.suggestion(name, names) if names else "leave it out"
             raise check.error(f"{base} has no such parameter", got=repr(name), hint=hint)
     checked = SearchProblem(
         train=train,

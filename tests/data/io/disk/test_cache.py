@@ -19,7 +19,6 @@ import pytest
 import rankwise as rw
 from rankwise.base import caches
 from rankwise.data.io.disk import cache, open_data
-from rankwise.data.io.letor import reader
 from tests.refusals import refusal, refuses
 
 TEXT = "1 qid:1 1:0.5 2:6\n0 qid:1 2:7\n2 qid:2 1:3\n" * 1
@@ -33,7 +32,7 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
     monkeypatch.setattr(caches, "_warned", [])
     MADE.clear()
-    for module, name in ((reader, "read_letor"), (open_data, "copy_letor"), (open_data, "copy_parquet")):
+    for module, name in ((rw, "read_letor"), (open_data, "copy_letor"), (open_data, "copy_parquet")):
         monkeypatch.setattr(module, name, _noted(getattr(module, name)))
 
 
@@ -242,7 +241,7 @@ def damages(content: bytes) -> list[bytes]:
 @pytest.mark.parametrize("name", ["data.json", "features.npy", "labels.npy", "offsets.npy", "query_ids.npy"])
 def test_a_damaged_copy_is_written_again(get: Any, name: str, tmp_path: Path):
     (tmp_path / "train.txt").write_text(TEXT)
-    whole = reader.read_letor(tmp_path / "train.txt")
+    whole = rw.read_letor(tmp_path / "train.txt")
     get(tmp_path)
     (copy,) = copies(tmp_path)
     for damage in damages((copy / name).read_bytes()):

@@ -50,11 +50,10 @@ def matrices(
     if not builtin and (not train.categorical or (labels == labels[0]).all()):
         labels = np.zeros(train.n_docs)  # the steps are all in the baseline; CatBoost refuses equal labels
         labels[:1] = 1.0
+    columns = (train.categorical, _feature_names(train), settings.threads)
     pool = make_pool(
         train.features,
-        train.categorical,
-        _feature_names(train),
-        settings.threads,
+        *columns,
         label=labels,
         group_id=np.repeat(np.arange(train.n_queries), train.sizes) if builtin else None,
         group_weight=np.repeat(train.weights, train.sizes) if builtin and train.weights is not None else None,
@@ -67,7 +66,6 @@ def matrices(
         if "constant or ignored" not in str(failed):
             raise
         return CatBoostMatrices(train, labels, None, [])
-    columns = (train.categorical, _feature_names(train), settings.threads)
     return CatBoostMatrices(train, labels, pool, [make_pool(data.features, *columns) for data in held_out])
 
 

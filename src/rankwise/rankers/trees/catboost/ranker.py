@@ -93,7 +93,7 @@ class CatBoost(Library):
         for option in filter(None, parameters.split(";")):
             key = option.partition("=")[0].strip()
             if allowed is not None and key not in (*allowed, "hints"):
-                hint = check.suggestion(key, allowed).rstrip("?")
+                hint = check.suggestion(key, allowed)
                 raise check.error(f"CatBoost's {name} has no such parameter", got=repr(key), hint=hint)
 
     def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:

@@ -109,6 +109,7 @@ class XGBoost(Library):
     threads = staticmethod(threads)
     matrices = staticmethod(matrices)
     foreign = staticmethod(read_foreign)
+    device = staticmethod(gpu)
 
     def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
         """Return why settings cannot be trained; None if they can."""
@@ -129,10 +130,6 @@ class XGBoost(Library):
         """How many average documents a leaf holds at least; None where XGBoost's own limit is in force."""
         absolute = settings.builtin is not None or "min_child_weight" in settings.native
         return None if absolute else settings.min_documents
-
-    def device(self, settings: Settings) -> str | None:
-        """The GPU of ``device="cuda"``, where XGBoost is built for one: it reads derivatives there."""
-        return gpu(settings)
 
     def grow(self, settings: Settings, matrices: XGBoostMatrices, seed: int, start: bytes | None) -> XGBoostGrowth:
         """Start growing, from nothing or from the trees of ``start``."""

@@ -177,7 +177,7 @@ def columns(frame: Table | TextTable, roles: dict[str, str | None]) -> pl.DataFr
     schema = table.collect_schema()
     for role, name in named.items():
         if name not in schema:
-            hint = check.suggestion(name, schema.names()).rstrip("?") + f", or `set {role}='…'`"
+            hint = check.suggestion(name, schema.names()) + f", or `set {role}='…'`"
             raise check.error(f"the table has no such column for the {role}", got=repr(name), hint=hint)
     checked = []
     for series in table.select(pl.col(name).alias(role) for role, name in named.items()).collect().iter_columns():

@@ -105,7 +105,7 @@ def _text(path: Path) -> pl.DataFrame:
 def _column(table: pl.DataFrame, name: str | None, usual: tuple[str, ...], place: int) -> str:
     if name is not None:
         if name not in table.columns:
-            hint = check.suggestion(name, table.columns).rstrip("?")
+            hint = check.suggestion(name, table.columns)
             raise check.error("the table has no such column", got=repr(name), hint=hint)
         return name
     return next((column for column in table.columns if plain(column) in usual), table.columns[place])

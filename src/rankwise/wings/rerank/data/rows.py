@@ -50,7 +50,7 @@ class TextRoles:
         self.named: dict[str, str] = {}
         for role in named:
             if role not in _USUAL:
-                raise check.unexpected("reading lists of texts", role, check.suggestion(role, _USUAL).rstrip("?"))
+                raise check.unexpected("reading lists of texts", role, check.suggestion(role, _USUAL))
         for role, usual in _USUAL.items():
             name = named.get(role)
             if name is not None:
@@ -79,7 +79,7 @@ class TextRoles:
 
     def _present(self, name: str, role: str) -> str:
         if name not in self.columns:
-            hint = check.suggestion(name, self.columns).rstrip("?")
+            hint = check.suggestion(name, self.columns)
             raise check.error(f"there is no column for the role {role}", got=repr(name), hint=hint)
         return name
 

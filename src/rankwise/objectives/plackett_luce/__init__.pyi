@@ -1,0 +1,12 @@
+from rankwise.objectives.plackett_luce.cpu.draws import BEFORE as BEFORE
+from rankwise.objectives.plackett_luce.cpu.draws import CHANCE as CHANCE
+from rankwise.objectives.plackett_luce.cpu.draws import KEEP as KEEP
+from rankwise.objectives.plackett_luce.cpu.draws import PLACE as PLACE
+from rankwise.objectives.plackett_luce.cpu.draws import WEIGHT as WEIGHT
+from rankwise.objectives.plackett_luce.cpu.draws import sample_batch as sample_batch
+from rankwise.objectives.plackett_luce.cpu.draws import samples_at_once as samples_at_once
+from rankwise.objectives.plackett_luce.cpu.draws import tabulate as tabulate
+from rankwise.objectives.plackett_luce.cpu.draws import working_memory as working_memory
+from rankwise.objectives.plackett_luce.objectives import ranking_model as ranking_model
+from rankwise.objectives.plackett_luce.triton.draws import Race as Race
+from rankwise.objectives.plackett_luce.triton.draws import TableDraws as TableDraws
