@@ -20,7 +20,7 @@ FRONT_DOORS = {
     "fairness": "rankwise.wings.fairness.policy",
     "judging": "rankwise.wings.judging.plan",
     "lab": "rankwise.wings.lab.experiments.reproduce",
-    "mlflow": "rankwise.wings.mlflow",
+    "mlflow": "rankwise.wings.mlflow.flavor",
     "nets": "rankwise.wings.nets.ranker",
     "recommend": "rankwise.wings.recommend.ease",
     "remote": "rankwise.wings.remote.download",
@@ -75,6 +75,14 @@ def test_wings_are_within_their_lines(graph):
     assert FRONT_DOORS.keys() == walls.CONTRACT.keys()
     assert all(lines(wing) <= terms["lines"] for wing, terms in walls.CONTRACT.items()), "\n".join(rows)
     assert all(brought(FRONT_DOORS[wing]) <= terms["brings"] for wing, terms in walls.CONTRACT.items()), "\n".join(rows)
+
+
+def test_a_wing_says_what_it_is_for():
+    for wing in walls.CONTRACT:
+        text = (SOURCE / "wings" / wing / "README.md").read_text(encoding="utf-8")
+        assert text.startswith(f"# {wing}: ")
+        assert text.count("\n") <= 18, wing
+        assert f"tests/wings/{wing}" in text or f"test_{wing}.py" in text, wing
 
 
 def test_the_house_without_wings_is_within_its_lines():
