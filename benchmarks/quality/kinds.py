@@ -54,6 +54,11 @@ def lines(path: Path) -> list[str]:
     return gzip.decompress(path.read_bytes()).decode().splitlines()
 
 
+def ids(data: rw.RankingDataset) -> list[str]:
+    """Return the ids of queries as texts."""
+    return [] if data.query_ids is None else [str(one) for one in data.query_ids.tolist()]
+
+
 def texts(folder: str, name: str, depth: int) -> rw.RankingDataset:
     """Return text features of the first documents by BM25."""
     place = found(folder, f"{name}/qrels.txt.gz")[0].parent
@@ -125,9 +130,9 @@ def movies(folder: str, users: int, documents: int, seed: int) -> rw.RankingData
 
 def web30k(folder: str) -> rw.RankingDataset:
     """Return samples of MSLR-WEB30K, without queries that are also among those of WEB10K."""
-    seen = {query for path in found(folder, "web10k.fold1.*") for query in rw.read_letor(path).query_ids.tolist()}
+    seen = {query for path in found(folder, "web10k.fold1.*") for query in ids(rw.read_letor(path))}
     both = rw.concatenate([rw.read_letor(found(folder, f"web30k.fold1.{part}.18q.*")[0]) for part in ("test", "vali")])
-    return both.take(np.flatnonzero([query not in seen for query in both.query_ids.tolist()]))
+    return both.take(np.flatnonzero([query not in seen for query in ids(both)]))
 
 
 def diabetes() -> rw.RankingDataset:
@@ -162,7 +167,7 @@ def parts(folder: str, data: str, fold: int) -> tuple[rw.RankingDataset, rw.Rank
 def whole(folder: str, data: str) -> rw.RankingDataset:
     """Return a set; its ids, by which folds are drawn, are texts."""
     made = SETS[data](folder)
-    return made if made.query_ids is None else made.with_(query_ids=[str(one) for one in made.query_ids.tolist()])
+    return made if made.query_ids is None else made.with_(query_ids=ids(made))
 
 
 # ---- members and averages --------------------------------------------------------------------------------------------
@@ -204,8 +209,8 @@ def gains(cells: dict[Cell, list[float]], folder: str, data: str, folds: int, ki
         metric = functools.partial(rw.metric(METRIC).of, data=test)
         baseline = np.mean([metric(row) for row in scores["default"]], axis=0)
         values.append(metric(np.mean([scores[kind].mean(axis=0) for kind in kinds], axis=0)) - baseline)
-    found = np.concatenate(values)
-    return found[~np.isnan(found)]
+    every = np.concatenate(values)
+    return np.asarray(every[~np.isnan(every)])
 
 
 def wanted(folder: str, sets: list[str], folds: list[int], kinds: tuple[str, ...] = tuple(MEMBERS)) -> list[Cell]:
