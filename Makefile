@@ -67,9 +67,9 @@ docs-release: $(VENV)/.dev
 
 # What needs a wing, or several of them: pages and examples use all, and so do tests of kills and of damaged files.
 WINGS := src/rankwise/wings tests/wings tests/integrations tests/docs tests/test_examples.py tests/test_wheel.py \
-  $(patsubst %,tests/robustness/test_%.py,cluster full_disk fuzz_logs fuzz_models fuzz_ratings fuzz_specs fuzz_texts kills) \
-  $(patsubst %,docs/%.md,better clicks click-weights demo engines experiments hybrid inside-engines judges judging rag recommend \
-    reports rerank scale serving spark synthetic text tutorial) README.md docs/papers docs/results
+  $(patsubst %,tests/robustness/test_%.py,cluster full_disk fuzz_archives fuzz_logs fuzz_models fuzz_ratings fuzz_specs fuzz_texts kills) \
+  $(patsubst %,docs/%.md,auto better catalog clicks click-weights custom demo engines experiments explain export goals hybrid inside-engines \
+    judges judging linear neural rag recommend remote reports rerank scale serving skew spark synthetic text tutorial tuning) README.md docs/papers docs/results
 
 test-core: style
 	$(call timed,tests of the core,$(PYTEST) $(WINGS:%=--ignore=%))

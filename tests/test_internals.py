@@ -37,7 +37,7 @@ NAMES = [
     ("lightgbm", "Dataset._set_init_score_by_predictor", "rankers/trees/lightgbm/data.py"),
     ("lightgbm.sklearn", "LGBMNotFittedError", "rankers/trees/lightgbm/model.py"),
     ("xgboost.core", "XGBoostError", "models/forests/xgboost.py"),
-    ("torch", "_foreach_lerp_", "models/nets/weights.py"),
+    ("torch", "_foreach_lerp_", "models/torch/weights.py"),
     ("torch", "_C._are_functorch_transforms_active", "objectives/autograd.py"),
     ("typer.core", "TyperCommand.format_help", "cli/command.py"),
     ("typer.core", "TyperGroup", "cli/command.py"),

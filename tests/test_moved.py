@@ -129,7 +129,7 @@ def test_modules_do_not_hide_functions_of_the_same_name():
         function = place(name.replace("rankwise", "rw"))
         assert callable(function)
         assert getattr(module, function.__name__) is function
-    with pytest.warns(DeprecationWarning, match="is rankwise.data.subsample now"):
+    with pytest.warns(DeprecationWarning, match="is rankwise.wings.datasets.subsample now"):
         importlib.reload(importlib.import_module("rankwise.data.thin"))
     assert rw.data.thin(LISTS, queries=3, seed=0).n_queries == 3
 

@@ -19,7 +19,7 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise import check
-from rankwise.exports.export import FORMATS
+from rankwise.wings.exports.export import FORMATS
 from tests import tiers
 
 TREES: dict[str, Any] = {"rounds": 2, "leaves": 4, "min_documents": 2, "threads": 1}

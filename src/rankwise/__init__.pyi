@@ -4,7 +4,6 @@ from rankwise.base.threads import use_threads as use_threads
 from rankwise.base.versions import show_versions as show_versions
 from rankwise.data.concatenation import concatenate as concatenate
 from rankwise.data.dataset import RankingDataset as RankingDataset
-from rankwise.data.io.catalog.load import load_dataset as load_dataset
 from rankwise.data.io.disk.open_data import open_data as open_data
 from rankwise.data.io.letor.reader import read_letor as read_letor
 from rankwise.data.io.reading import read_data as read_data
@@ -13,12 +12,9 @@ from rankwise.data.io.tables.csv import read_csv as read_csv
 from rankwise.data.io.tables.parquet import read_parquet as read_parquet
 from rankwise.data.splits import folds as folds
 from rankwise.data.splits import split as split
-from rankwise.data.synthetic.lists import synthetic as synthetic
 from rankwise.evaluation.compare import compare as compare
 from rankwise.evaluation.diversify import diversify as diversify
 from rankwise.evaluation.evaluate import evaluate as evaluate
-from rankwise.evaluation.explain.explanation import explain as explain
-from rankwise.exports.export import export as export
 from rankwise.metrics.base import Metric as Metric
 from rankwise.metrics.table import metric as metric
 from rankwise.model_selection.cross_validate import cross_validate as cross_validate
@@ -35,7 +31,6 @@ from rankwise.rankers.ensembles.calibrated import calibrate as calibrate
 from rankwise.rankers.ensembles.distilled import distilled as distilled
 from rankwise.rankers.expressions import ranker as ranker
 from rankwise.rankers.linear.ranker import LinearRanker as LinearRanker
-from rankwise.rankers.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.rankers.registration import register as register
 from rankwise.rankers.table import load as load
 from rankwise.rankers.trees.catboost.ranker import CatBoostRanker as CatBoostRanker
@@ -44,6 +39,11 @@ from rankwise.rankers.trees.wrap import wrap as wrap
 from rankwise.rankers.trees.xgboost.ranker import XGBoostRanker as XGBoostRanker
 from rankwise.statistics.comparison import Comparison as Comparison
 from rankwise.statistics.evaluation import Evaluation as Evaluation
+from rankwise.wings.datasets.load import load_dataset as load_dataset
+from rankwise.wings.datasets.synthetic import synthetic as synthetic
+from rankwise.wings.explain.explanation import explain as explain
+from rankwise.wings.exports.export import export as export
+from rankwise.wings.nets.ranker import NeuralRanker as NeuralRanker
 from rankwise.wings.text.fusion import fuse as fuse
 from rankwise.wings.tuning.auto.ranker import AutoRanker as AutoRanker
 from rankwise.wings.tuning.feature_selection import select_features as select_features

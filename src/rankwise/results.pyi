@@ -1,7 +1,5 @@
 from rankwise.evaluation.evaluation_files import read_evaluation as read_evaluation
 from rankwise.evaluation.evaluation_files import write_evaluation as write_evaluation
-from rankwise.evaluation.explain.breakdown import Breakdown as Breakdown
-from rankwise.evaluation.explain.explanation import Explanation as Explanation
 from rankwise.evaluation.groups import GroupExposure as GroupExposure
 from rankwise.evaluation.history import History as History
 from rankwise.evaluation.history import append_history as append_history
@@ -10,11 +8,13 @@ from rankwise.evaluation.policy import PolicyEvaluation as PolicyEvaluation
 from rankwise.model_selection.cross_validate import CrossValidation as CrossValidation
 from rankwise.quality.examine import DataCheck as DataCheck
 from rankwise.quality.learning_curve import LearningCurve as LearningCurve
-from rankwise.quality.skew import FeatureComparison as FeatureComparison
 from rankwise.statistics.objective_checks import ObjectiveChecks as ObjectiveChecks
 from rankwise.statistics.reliability import Reliability as Reliability
+from rankwise.wings.explain.breakdown import Breakdown as Breakdown
+from rankwise.wings.explain.explanation import Explanation as Explanation
 from rankwise.wings.judging.result import JudgedEvaluation as JudgedEvaluation
 from rankwise.wings.recommend.choice import RecommenderChoice as RecommenderChoice
+from rankwise.wings.serve.skew import FeatureComparison as FeatureComparison
 from rankwise.wings.text.cascade import Cascade as Cascade
 from rankwise.wings.tuning.auto.leaderboard import Leaderboard as Leaderboard
 from rankwise.wings.tuning.feature_selection import FeatureSelection as FeatureSelection

@@ -14,7 +14,7 @@ from rankwise.base import ahead
 from rankwise.rankers.training.ahead import derive_on_little
 from tests import tiers
 
-MODULE = "rankwise.data.synthetic.lists"
+MODULE = "rankwise.wings.datasets.synthetic"
 
 
 @pytest.fixture

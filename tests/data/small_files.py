@@ -11,7 +11,6 @@ import pytest
 import rankwise as rw
 from rankwise.base import caches
 from rankwise.data.io.file_formats import zstandard
-from rankwise.data.io.letor import reader
 
 SEEN: list[Path] = []
 
@@ -24,13 +23,13 @@ def isolate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("no_proxy", "*")
     SEEN.clear()
-    read = reader.read_letor
+    read = rw.read_letor
 
     def recorded(path: Path, **options: Any) -> rw.RankingDataset:
         SEEN.append(Path(path))
         return read(path, **options)
 
-    monkeypatch.setattr(reader, "read_letor", recorded)
+    monkeypatch.setattr(rw, "read_letor", recorded)
 
 
 def rows(label: int, qid: int) -> str:

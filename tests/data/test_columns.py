@@ -14,9 +14,9 @@ from rankwise import check
 from rankwise.data import columns
 from rankwise.data.columns import COLUMNS, DataColumn
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.io.catalog.load import load_dataset
 from rankwise.rankers.training.resume import fingerprint
 from rankwise.wings.cluster.row_plan import facts_of
+from rankwise.wings.datasets.load import load_dataset
 from tests.generate import ROOT, generated
 from tests.refusals import refusal, refuses
 
@@ -93,7 +93,7 @@ def test_frames_and_files_keep_a_new_column(data: RankingDataset, tmp_path: Path
 
 def test_copies_in_the_cache_keep_a_new_column(data: RankingDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("rankwise.data.io.catalog.load.KEYS", ("train", "test"))
+    monkeypatch.setattr("rankwise.wings.datasets.description.KEYS", ("train", "test"))
     rw.data.write_parquet(data, tmp_path / "rows.parquet")
     (tmp_path / "mine.toml").write_text('train = "rows.parquet"\ntest = "rows.parquet"\n')
     for _ in range(2):

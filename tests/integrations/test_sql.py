@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from tests.exports import test_linear, test_query_forest
-from tests.exports.test_sql import CASES, NAMES, created, expected, in_order
+from tests.wings.exports import test_linear, test_query_forest
+from tests.wings.exports.test_sql import CASES, NAMES, created, expected, in_order
 
 pytestmark = pytest.mark.integration("duckdb", "pgserver", "psycopg")
 

@@ -172,7 +172,7 @@ def feature_log(folder: Path) -> object:
         )
         for number, part in enumerate(data.take([number]) for number in range(2))
     ]
-    log = importlib.import_module("rankwise.wings.serve.feature_log").FeatureLog(folder / "features.jsonl")
+    log = importlib.import_module("rankwise.wings.serve.feature_log_writer").FeatureLog(folder / "features.jsonl")
     return log.check_target().write(queries, schema, {"id": "r1", "model": "m", "version": "1"})
 
 

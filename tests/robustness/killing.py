@@ -89,7 +89,7 @@ def train(kind: str, folder: Path, until: int | None) -> None:
 def warm(kind: str) -> None:
     """Load what every fork would load; torch's own threads must not be started before."""
     if kind in ("neural", "factorization"):
-        importlib.import_module("rankwise.rankers.nets.learner")
+        importlib.import_module("rankwise.rankers.torch.learner")
         importlib.import_module("safetensors.torch")
         importlib.import_module("torch._dynamo")  # the first step of an optimizer imports it
     else:

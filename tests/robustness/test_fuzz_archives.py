@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rankwise.data.io.catalog.archive import Archive
-from rankwise.data.io.download import fetch_archive
+from rankwise.wings.datasets.archive import Archive, fetch_archive
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow

@@ -9,11 +9,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankwise as rw
-from rankwise.data.io.catalog.load import describe
+from rankwise.cli.train.rankers import read_parameters
+from rankwise.wings.datasets.description import describe
 from rankwise.wings.lab.experiments.results import Results
 from rankwise.wings.lab.experiments.running.store import Outcome, Store
 from rankwise.wings.lab.experiments.spec import Spec, find_spec, recipes
-from rankwise.wings.tuning.result import Tuning, read_parameters
+from rankwise.wings.tuning.result import Tuning
 from tests.robustness import fuzzing
 from tests.wings.lab import synthetic_results
 

@@ -20,7 +20,6 @@ from rankwise.model_selection.cross_validate import CrossValidation
 from rankwise.quality.examine import DataCheck
 from rankwise.quality.findings import DataFinding
 from rankwise.quality.learning_curve import LearningCurve
-from rankwise.quality.skew import compare_features
 from rankwise.statistics.result import Result, as_json
 from rankwise.wings.clicks.off_policy.assumptions import Assumption
 from rankwise.wings.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
@@ -28,6 +27,7 @@ from rankwise.wings.judging.prediction_powered import JudgedMean
 from rankwise.wings.judging.result import JudgedEvaluation
 from rankwise.wings.lab.demo.run import BASELINES, HEADLINE, RANKERS, Demonstration
 from rankwise.wings.recommend.choice import Candidate, RecommenderChoice
+from rankwise.wings.serve.skew import compare_features
 from rankwise.wings.tuning import spaces
 from rankwise.wings.tuning.auto.leaderboard import Entry, Leaderboard
 from rankwise.wings.tuning.feature_selection import CurvePoint, FeatureRow, FeatureSelection

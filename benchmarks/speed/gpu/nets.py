@@ -18,7 +18,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import rankwise as rw
-from rankwise.rankers.nets import inputs
+from rankwise.wings.nets import inputs
 from tests.rankers.training.learners import learner_of
 
 LARGE: dict[str, Any] = {"hidden": (1024, 512, 256), "batch_norm": "all", "dropout": 0.5, "optimizer": "adamw"}

@@ -21,7 +21,7 @@ from pathlib import Path
 _SWITCH = "RANKWISE_COMPILE_AHEAD"
 _OFF, _HELPER = "0", "helper"  # what the variable says to the second process
 _COMMAND = "from rankwise.rankers.training.ahead import train_on_little; train_on_little({!r})"
-_MODULES = ("rankwise.data.", "rankwise.metrics.", "rankwise.objectives.")
+_MODULES = ("rankwise.data.", "rankwise.metrics.", "rankwise.objectives.", "rankwise.wings.datasets.")
 """Where the kernels are that announce a training; a service, which scores only, starts no other process."""
 _LONGEST = 60.0
 """Seconds after which the second process is no longer waited for."""

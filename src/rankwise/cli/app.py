@@ -12,10 +12,10 @@ from rankwise._version import __version__
 from rankwise.base import caches, hooks
 from rankwise.cli import console, data
 from rankwise.cli.command import BEGIN, DATA, EVALUATE, PANELS, TRAIN, Group, register
-from rankwise.cli.evaluate import evaluate, explain, history
+from rankwise.cli.evaluate import evaluate, history
 from rankwise.cli.options import Only
 from rankwise.cli.running import Running
-from rankwise.cli.train import cross_validate, export, train
+from rankwise.cli.train import cross_validate, train
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected error, 2 bad usage or bad input, 3 a check fails or an alarm, 4 cannot tell, "
@@ -147,12 +147,12 @@ def versions(*, running: Annotated[Running, Only("json")]) -> None:
 
 
 register(
-    app, TRAIN, train.train, cross_validate.cross_validate, train.predict, export.export, export.objectives,
+    app, TRAIN, train.train, cross_validate.cross_validate, train.predict, train.objectives,
 )  # fmt: skip
 register(app, BEGIN, versions)
-register(app, EVALUATE, evaluate.evaluate, evaluate.compare, history.history, explain.explain)
+register(app, EVALUATE, evaluate.evaluate, evaluate.compare, history.history)
+app.add_typer(data.app, name="data", rich_help_panel=DATA)
 for _wing in hooks.places("commands"):
     hooks.find("commands", _wing)(app)
-app.add_typer(data.app, name="data", rich_help_panel=DATA)
 app.registered_commands.sort(key=lambda command: PANELS.index(command.rich_help_panel))
 app.registered_groups.sort(key=lambda group: PANELS.index(group.rich_help_panel))

@@ -137,6 +137,12 @@ def register_group(app: typer.Typer, panel: str, name: str, title: str, *command
     app.add_typer(grouped(title, *commands), name=name, rich_help_panel=panel)
 
 
+def register_in(app: typer.Typer, group: str, *commands: Callable[..., None]) -> None:
+    """Add functions to a group of commands that is there already."""
+    [found] = [one.typer_instance for one in app.registered_groups if one.name == group]
+    register(cast("typer.Typer", found), None, *commands)
+
+
 def _about_input(raised: Exception) -> bool:
     """Whether an error is about what the user passed: of a TypeError, if we raised it, and say what to do."""
     expected = isinstance(raised, ValueError | OSError | check.MissingExtraError)

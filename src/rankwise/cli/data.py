@@ -1,20 +1,19 @@
-"""The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split``, ``noise`` and others."""
+"""The commands of ``data``: ``info``, ``check``, ``convert``, ``split``; wings add theirs."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import rankwise as rw
 from rankwise import check
 from rankwise.base import files
-from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
-from rankwise.cli.options import RUNNING, But, Of, Only, of
+from rankwise.cli.options import RUNNING, But, Only
 from rankwise.cli.running import Running, Seed
 from rankwise.cli.segments import segment_of
 
@@ -61,7 +60,7 @@ class Target(Writing):
     def changed(self, source: str, reading: Reading, change: "Callable[[RankingDataset], RankingDataset]") -> None:
         """Read data, change them and write them."""
         self.check_target(self.output)
-        self.write(change(_read(source, reading)), self.output)
+        self.write(change(read(source, reading)), self.output)
 
 
 def info(source: arguments.Data, *, reading: Reading, running: Json_) -> None:
@@ -70,7 +69,7 @@ def info(source: arguments.Data, *, reading: Reading, running: Json_) -> None:
     rankwise data info train.txt.gz
     rankwise data info mq2008 --part train --fold 3 --json
     """
-    data = _read(source, reading)
+    data = read(source, reading)
     from rankwise.data.summary import in_words, summary
 
     facts = summary(data)
@@ -110,40 +109,6 @@ def check_(
         raise typer.Exit(3)
 
 
-def skew(
-    source: arguments.Train,
-    served: Annotated[str, "Served data: the same, or logged features, .jsonl.", Option(metavar="SERVED")],
-    *,
-    model: Annotated[
-        Path | None, "A model: measure what NDCG loses where a feature is replaced by the served one.",
-        Option(metavar="MODEL")
-    ] = None,
-    settings: Annotated[Keywords, of("rankwise.data:compare_features")],
-    strict: Annotated[
-        bool, "End with exit code 3 where a feature differs by a PSI of 0.25 more than chance makes, or NDCG is lost."
-    ] = False,
-    reading: Reading,
-    running: Json_,
-) -> None:  # fmt: skip
-    """Compare the features of training data with those that were logged in serving: training-serving skew.
-
-    Logged features are those of rankwise serve --log-features, or responses of Elasticsearch, OpenSearch or Vespa, one
-    to a line; of a document that a query has several times the last one counts.
-
-    rankwise data skew train.parquet served.jsonl
-    rankwise data skew train.parquet served.parquet --model model --strict
-    """
-    train = _read(source, reading)
-    logged = Path(served).suffix in (".jsonl", ".ndjson")
-    data = rw.data.read_feature_log(served, repeated="last") if logged else _read(served, reading)
-    compared = rw.data.compare_features(train, data, None if model is None else rw.load(model), **settings)
-    running.deliver(compared)
-    if strict and compared.alarms:
-        for alarm in compared.alarms:
-            console.note(f"alarm: {alarm}")
-        raise typer.Exit(3)
-
-
 def convert(source: arguments.Data, *, target: Target, reading: Reading) -> None:
     """Convert LETOR text, CSV or Parquet to LETOR text or Parquet, compressed or not.
 
@@ -177,93 +142,11 @@ def split(
         raise check.error("a split needs one file for each proportion", got=got)
     for target in targets:
         writing.check_target(target)
-    for target, piece in zip(targets, rw.split(_read(source, reading), proportions, seed=seed), strict=True):
+    for target, piece in zip(targets, rw.split(read(source, reading), proportions, seed=seed), strict=True):
         writing.write(piece, target)
 
 
-def noise(
-    source: arguments.Data,
-    *,
-    target: Target,
-    negatives: Annotated[
-        float | None, "Append documents of other queries as non-relevant ones.", Option(metavar="SHARE")
-    ] = None,
-    flips: Annotated[float | None, "Redraw the labels of this share of each list.", Option(metavar="SHARE")] = None,
-    seed: Seed = 0,
-    reading: Reading,
-) -> None:
-    """Perturb training data, to see how robust a ranker is.
-
-    Shares are of the length of each list: --negatives 0.4 makes lists 40% longer.
-
-    rankwise data noise train.txt -o noisy.txt --negatives 0.4 --seed 1
-    rankwise data noise train.txt -o noisy.txt --flips 0.2 --seed 1
-    """
-    shares = [(rw.data.add_negatives, negatives), (rw.data.flip_labels, flips)]
-    chosen: list[tuple[Any, float]] = [(perturb, share) for perturb, share in shares if share is not None]
-    if len(chosen) != 1:
-        got = "both" if chosen else "neither"
-        raise check.error("noise is one of --negatives SHARE and --flips SHARE", got=got)
-    [(perturb, share)] = chosen
-    target.changed(source, reading, lambda data: perturb(data, share, seed=seed))
-
-
-def thin(
-    source: arguments.Data,
-    *,
-    target: Target,
-    settings: Annotated[Keywords, of("rankwise.data:thin")],
-    reading: Reading,
-) -> None:
-    """Sample queries and negatives, to try a large data set on a small machine; weights make up for the rest.
-
-    Thin test data by --queries alone: a list with fewer negatives has a higher NDCG. Weights need Parquet, or --lossy.
-
-    rankwise data thin train.parquet -o small.parquet --queries .1 --negatives 20 --seed 1
-    """
-    target.changed(source, reading, lambda data: rw.data.thin(data, **settings))
-
-
-def clicks(
-    source: arguments.Data,
-    *,
-    target: Target,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.simulate_clicks, rw.clicks.Users]})],
-    scores: Annotated[Path | None, "Show lists in the order of these scores, not at random."] = None,
-    reading: Reading,
-) -> None:
-    """Simulate users who click: each list that a user sees becomes a query, labelled 1 where clicked.
-
-    Displayed positions are kept, for which the output must be Parquet (or --lossy, to leave them out).
-
-    rankwise data clicks train.txt -o clicks.parquet --click-model cascade --impressions 10 --seed 1
-    rankwise data clicks train.txt -o clicks.parquet --click-model position --scores scores.txt --cutoff 10
-    """
-    from rankwise.evaluation.score_files import in_order_of, read_scores
-
-    def clicked(data: "RankingDataset") -> "RankingDataset":
-        shown = None if scores is None else in_order_of(data, read_scores(scores))
-        return rw.clicks.simulate_clicks(data, ranker=shown, **settings)
-
-    target.changed(source, reading, clicked)
-
-
-def list_(*, running: Json_) -> None:
-    """List the public data sets that are known by name, and where they come from.
-
-    Their files are looked for below the folder that the environment variable RANKWISE_DATA names, or --data-folder of
-    other commands; "yes" in the last column means that --download fetches them.
-
-    rankwise data list
-    rankwise train mq2008 --data-folder ~/letor -o model
-    """
-    from rankwise.data.io.catalog.sets import datasets
-
-    sets = datasets()
-    running.show([asdict(entry) for entry in sets], ("", sets.table()))
-
-
-def _read(source: str, reading: Reading) -> "RankingDataset":
+def read(source: str, reading: Reading) -> "RankingDataset":
     """Read data; of a set the training part, which is the one to look at, split and perturb: test data stay unseen."""
     from rankwise.data.io.reading import is_set
 
@@ -277,5 +160,5 @@ def _read(source: str, reading: Reading) -> "RankingDataset":
 
 app = grouped(
     "Look at data, convert it, split it, perturb it, simulate clicks on it.",
-    info, check_, skew, convert, split, noise, thin, clicks, list_,
+    info, check_, convert, split,
 )  # fmt: skip

@@ -116,16 +116,21 @@ class Running:
                 console.note(f"wrote {path}")
 
     def deliver(
-        self, result: Any, output: Path | None = None, plot: Path | None = None, *, title: str = "",
-        about: Keywords = inputs.NONE, **options: Any,
+        self, result: Any, output: Path | None = None, plot: Path | None = None, *, titles: Sequence[str] = ("",),
+        about: Keywords = inputs.NONE, stopped: str = "", **options: Any,
     ) -> None:  # fmt: skip
-        """Write a result, draw it and print it; ``options`` are of its table and figure, JSON has ``about`` too."""
-        document, table = result.to_dict(), result.table(**options)
+        """Write a result, draw it and print its tables; JSON has ``about`` too.
+
+        ``options`` are of its table and figure; with several ``titles`` these are those of its tables.
+        """
+        document = result.to_dict()
+        tables = result.tables() if len(titles) > 1 else [result.table(**options)]
         if output is not None:
-            outputs.save(output, document, [table], result.to_frame(), force=self.force)
+            outputs.save(output, document, tables, result.to_frame(), force=self.force)
         if plot is not None:
             result.plot(plot, force=self.force, **options)
-        self.show({**about, **document}, (title, table), wrote=(output, plot))
+        titled = zip(titles, tables, strict=False)
+        self.show({**about, **document}, *titled, wrote=(output, plot), stopped=stopped)
 
     def deliver_scores(
         self, scores: "Array", data: "RankingDataset", output: Path | None, details: Mapping[str, object], tag: str

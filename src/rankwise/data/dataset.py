@@ -107,15 +107,8 @@ class RankingDataset:
         self._set("feature_origin", origin)
         for name in values:
             if name not in columns.names():
-                arguments = (
-                    "features",
-                    "offsets",
-                    "feature_names",
-                    "categorical",
-                    "categories",
-                    "feature_origin",
-                    *columns.names(),
-                )
+                others = ("features", "offsets", "feature_names", "categorical", "categories", "feature_origin")
+                arguments = (*others, *columns.names())
                 raise check.unexpected(type(self).__name__, name, check.suggestion(name, arguments).rstrip("?"))
         matrix = check.features(features)
         self._set("features", matrix)

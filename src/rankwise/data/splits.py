@@ -25,7 +25,7 @@ def split(
     Part sizes are exact: they differ from the proportions by less than one query (largest remainders). Queries
     keep their order within a part. ``trial`` selects one of the splits of :func:`trials`.
 
-    >>> from rankwise.data.synthetic.lists import synthetic
+    >>> from rankwise import synthetic
     >>> [part.n_queries for part in split(synthetic(n_queries=99), (0.6, 0.2, 0.2), seed=1)]
     [59, 20, 20]
     """
@@ -41,7 +41,7 @@ def trials(
     Trial t does not depend on ``n``. This is how the papers average over randomly drawn training, validation and
     test sets; parts of different trials overlap, which a test over trials has to allow for.
 
-    >>> from rankwise.data.synthetic.lists import synthetic
+    >>> from rankwise import synthetic
     >>> for train, valid, test in trials(synthetic(n_queries=10), 2):
     ...     print(train.query_ids, valid.query_ids, test.query_ids)
     [0 1 2 4 5 8] [3 7] [6 9]
@@ -59,7 +59,7 @@ def folds(data: Data, n: int = 5, *, seed: int = 0) -> Iterator[tuple[Data, Data
     validates on the next and tests on the one after that; each part is the test part once and the validation part
     once. For plain (train, test) pairs join the first two with :func:`rankwise.concatenate`.
 
-    >>> from rankwise.data.synthetic.lists import synthetic
+    >>> from rankwise import synthetic
     >>> for train, valid, test in folds(synthetic(n_queries=5)):
     ...     print(train.n_queries, valid.query_ids, test.query_ids)
     3 [1] [3]
@@ -87,7 +87,7 @@ def fold_of_query(data: RankingDataset, n: int, *, seed: int = 0, trial: int = 0
 
     Another ``trial`` has other folds for the same seed.
 
-    >>> from rankwise.data.synthetic.lists import synthetic
+    >>> from rankwise import synthetic
     >>> fold_of_query(synthetic(n_queries=5), 5)
     array([1, 4, 3, 0, 2])
     """

@@ -48,22 +48,26 @@ class ColumnMoments:
         return np.where(self.varied, np.sqrt(self.squares / np.maximum(self.count, 1)), 1.0)
 
 
-def line(column: Floats) -> tuple[Floats, Floats]:
-    """Return knots of one column and the normal quantiles of their ranks.
+def lines(rows: Array) -> Floats:
+    """Return knots of each column and the normal quantiles of their ranks, (2, columns, 256); 0 where all is missing.
 
-    Where there are fewer than 256 the last is repeated.
+    Where there are fewer knots the last is repeated.
     """
     from scipy.special import ndtri
 
-    values, counts = np.unique(column, return_counts=True)
-    ranks = (np.cumsum(counts) - counts / 2) / column.size
-    if values.size > KNOTS:
-        chosen = np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], KNOTS))
-        places = np.unique(chosen.clip(0, values.size - 1))
-        values, ranks = values[places], ranks[places]
-    padding = (0, KNOTS - values.size)
-    knots, heights = (np.pad(array, padding, mode="edge").astype(np.float32) for array in (values, ndtri(ranks)))
-    return knots, heights
+    found = np.zeros((2, rows.shape[1], KNOTS), np.float32)
+    for number, column in enumerate(rows.T):
+        present = column[~np.isnan(column)].astype(np.float32)
+        if present.size:
+            values, counts = np.unique(present, return_counts=True)
+            ranks = (np.cumsum(counts) - counts / 2) / present.size
+            if values.size > KNOTS:
+                chosen = np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], KNOTS))
+                places = np.unique(chosen.clip(0, values.size - 1))
+                values, ranks = values[places], ranks[places]
+            padding = (0, KNOTS - values.size)
+            found[:, number] = [np.pad(array, padding, mode="edge") for array in (values, ndtri(ranks))]
+    return found
 
 
 def sample(features: Matrix) -> Array:

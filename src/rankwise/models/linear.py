@@ -13,7 +13,7 @@ from rankwise.base.compiling import REORDERED, kernel
 from rankwise.base.sparse import Matrix, dense
 from rankwise.base.threads import over_queries
 from rankwise.models import storage
-from rankwise.models.column_statistics import KNOTS, ColumnMoments, check_finite, line, sample
+from rankwise.models.column_statistics import KNOTS, ColumnMoments, check_finite, lines, sample
 from rankwise.models.model import Contributions, Model, require_lists
 from rankwise.models.schema import Schema
 
@@ -45,19 +45,15 @@ class LinearTransform:
     def fit(cls, kind: str | None, features: Matrix) -> tuple[Self, bool]:
         """Learn from training data; return whether any feature tells documents apart, too."""
         count, curved = features.shape[1], kind is not None and kind.startswith("quantile")
-        moments, lines = ColumnMoments(count), np.zeros((2, count if curved else 0, KNOTS), np.float32)
+        moments = ColumnMoments(count)
         center, scale, fill = np.zeros(count), np.ones(count), np.zeros(count)
-        rows = sample(features) if curved else np.zeros((0, count), np.float32)
-        for number, column in enumerate(rows.T if curved else ()):
-            present = column[~np.isnan(column)].astype(np.float32)
-            if present.size:
-                lines[:, number] = line(present)
+        rows = sample(features) if curved else np.zeros((0, 0))
+        knots, heights = map(read_only, lines(rows))
         for part in row_blocks(*features.shape):
             block = dense(features[part])
             check_finite(block, part.start, "a linear model")
             if not curved:
                 moments.add(block.astype(np.float64))
-        knots, heights = map(read_only, lines)
         if not curved:
             center = moments.mean if kind == "standard" else center
             return cls(kind, center, moments.deviation, fill, knots, heights), bool(moments.varied.any())
@@ -138,11 +134,6 @@ class LinearModel(Model):
         self.average = np.zeros(transform.width) if average is None else average
         """Transformed features of the mean document of the training data."""
         self.penalty, self.rounds, self.needs_lists = penalty, rounds, transform.query
-
-    @property
-    def slopes(self) -> Array:
-        """What one of each feature adds to the score, where features are only shifted and scaled."""
-        return self.weights / self.transform.scale
 
     def scores(self, features: Matrix, offsets: Offsets | None = None) -> Array:
         """Return one score per document."""

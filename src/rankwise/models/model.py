@@ -3,11 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rankwise import check
 from rankwise.base.arrays import Array, Floats, Json, Offsets
 from rankwise.models.schema import ModelInput, Schema
+
+if TYPE_CHECKING:
+    from rankwise.models.formats.onnx_graph import Graph
 
 Score = Callable[[Floats, Offsets | None], Array]
 """From a matrix of features, and the offsets of its queries where they are known, to one score per document."""
@@ -102,6 +105,18 @@ class Model(ABC):
 
         A model that is made of others takes ``read`` too, which reads one of them from the same three.
         """
+
+
+class DrawnModel(Model):
+    """A model that knows itself what other systems get of it, such as a net."""
+
+    @abstractmethod
+    def onnx_graph(self) -> "Graph":
+        """Return its graph of ONNX."""
+
+    @abstractmethod
+    def slopes_for(self, system: str) -> Array:
+        """Return what one of each feature adds to the score, for a system of linear models; raise if it is none."""
 
 
 def require_lists(model: Model, offsets: Offsets | None) -> None:

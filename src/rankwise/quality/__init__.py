@@ -1,4 +1,4 @@
-"""Is the data all right? Leakage, data checks, learning curves, skew between training and service.
+"""Is the data all right? Leakage, data checks, learning curves.
 
 The names that wings use are listed in ``__init__.pyi`` and loaded on first use.
 """

@@ -1,5 +1,5 @@
-from rankwise.quality.feature_log import SUFFIXES as SUFFIXES
 from rankwise.quality.parts import warn_shared as warn_shared
 
+from . import features as features
 from . import findings as findings
 from . import leakage as leakage

@@ -13,13 +13,6 @@ from rankwise.rankers.ensembles.meta import out_of_fold_of as out_of_fold_of
 from rankwise.rankers.expressions import RankerExpression as RankerExpression
 from rankwise.rankers.expressions import objective_expression as objective_expression
 from rankwise.rankers.fit_arguments import document_columns as document_columns
-from rankwise.rankers.nets.inputs import Batching as Batching
-from rankwise.rankers.nets.inputs import BatchPart as BatchPart
-from rankwise.rankers.nets.learner import TRAINING as TRAINING
-from rankwise.rankers.nets.learner import NetLearner as NetLearner
-from rankwise.rankers.nets.processes import Processes as Processes
-from rankwise.rankers.nets.processes import seed_of as seed_of
-from rankwise.rankers.nets.ranker import TorchRanker as TorchRanker
 from rankwise.rankers.sklearn import check_fitted as check_fitted
 from rankwise.rankers.sklearn import reject as reject
 from rankwise.rankers.table import RANKERS as RANKERS
@@ -27,6 +20,14 @@ from rankwise.rankers.table import installed as installed
 from rankwise.rankers.table import is_ours as is_ours
 from rankwise.rankers.table import ranker_class as ranker_class
 from rankwise.rankers.table import recommender_class as recommender_class
+from rankwise.rankers.torch.batches import Batching as Batching
+from rankwise.rankers.torch.batches import BatchPart as BatchPart
+from rankwise.rankers.torch.batches import Rows as Rows
+from rankwise.rankers.torch.learner import TRAINING as TRAINING
+from rankwise.rankers.torch.learner import NetLearner as NetLearner
+from rankwise.rankers.torch.processes import Processes as Processes
+from rankwise.rankers.torch.processes import seed_of as seed_of
+from rankwise.rankers.torch.ranker import TorchRanker as TorchRanker
 from rankwise.rankers.trees import monotone as monotone
 from rankwise.rankers.trees.learner import NewtonStep as NewtonStep
 from rankwise.rankers.trees.learner import TreeLearner as TreeLearner
@@ -37,6 +38,7 @@ from rankwise.rankers.trees.learner import no_split as no_split
 from rankwise.rankers.trees.protocol import USUAL as USUAL
 from rankwise.rankers.trees.protocol import Growth as Growth
 from rankwise.rankers.trees.ranker import TreeRanker as TreeRanker
+from rankwise.rankers.trees.wrap import wrapped as wrapped
 
 from . import expressions as expressions
 from . import fit_arguments as fit_arguments

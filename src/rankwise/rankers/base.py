@@ -103,6 +103,8 @@ class Ranker(TrainedRanker, ABC):
     """Whether it learns from features by itself: bags, blends and distillation are made of such rankers."""
     folds_choose: ClassVar[bool] = False
     """Whether folds of the training data choose among its rounds where there are no validation data."""
+    takes_categories: ClassVar[bool] = True
+    """Whether features may be categories, and not numbers alone."""
     weighs: ClassVar[bool] = False
     """Whether it is a weighted sum of different rankers, without rounds of its own."""
     pools: ClassVar[bool] = False
@@ -329,7 +331,13 @@ class IterativeRanker(Ranker):
         return model
 
     def check_data(self, train: RankingDataset) -> None:
-        """Raise an error about columns that the objective needs, or does not take."""
+        """Raise an error about columns that the ranker or its objective needs, or does not take."""
+        if train.categorical and not self.takes_categories:
+            raise check.error(
+                f"{type(self).__name__} takes numbers, and no categories",
+                got=f"{len(train.categorical)} categorical columns, the first number {train.categorical[0]}",
+                hint="make a column of 0 and 1 for each category, or use a ranker of trees",
+            )
         if "objective" in self.own_parameters():
             TrainingSettings.of(self).columns(TrainingData(train=train))
 

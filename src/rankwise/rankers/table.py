@@ -31,7 +31,6 @@ RANKERS: dict[str, tuple[str, str]] = {
     "lightgbm": ("rankwise.rankers.trees.lightgbm.ranker", "LightGBMRanker"),
     "xgboost": ("rankwise.rankers.trees.xgboost.ranker", "XGBoostRanker"),
     "catboost": ("rankwise.rankers.trees.catboost.ranker", "CatBoostRanker"),
-    "neural": ("rankwise.rankers.nets.ranker", "NeuralRanker"),
     "linear": ("rankwise.rankers.linear.ranker", "LinearRanker"),
 } | hooks.places("ranker of features")
 """Name -> (module, class), those of wings last: a library is imported only when its ranker is asked for."""

@@ -211,7 +211,7 @@ class TrainedRanker(Estimator):
 
         The last column is where contributions start from, the same for every document; rows add up to the scores. They
         are SHAP values of trees and integrated gradients of nets: see :meth:`contributions`, and :func:`rw.explain
-        <rankwise.evaluation.explain.explanation.explain>` for tables of one query with names and values.
+        <rankwise.wings.explain.explanation.explain>` for tables of one query with names and values.
         """
         if isinstance(data, RankingDataset):
             data.warn_of_order()

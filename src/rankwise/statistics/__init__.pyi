@@ -1,4 +1,5 @@
 from rankwise.metrics.base import weighted_mean as weighted_mean
+from rankwise.statistics.calibration import Curve as Curve
 from rankwise.statistics.comparison import Pair as Pair
 from rankwise.statistics.diagnostics import Diagnostic as Diagnostic
 from rankwise.statistics.diagnostics import Findings as Findings
@@ -20,7 +21,6 @@ from rankwise.statistics.figures.drawing import VERMILLION as VERMILLION
 from rankwise.statistics.figures.drawing import canvas as canvas
 from rankwise.statistics.figures.drawing import figure as figure
 from rankwise.statistics.figures.drawing import light_grid as light_grid
-from rankwise.statistics.figures.labels import label_points as label_points
 from rankwise.statistics.gate import Gate as Gate
 from rankwise.statistics.judgements import digests as digests
 from rankwise.statistics.result import Result as Result

@@ -316,6 +316,7 @@ def test_onnx_has_the_curve(method, model, fresh, tmp_path):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     (scores,) = session.run(["scores"], {"features": fresh.features.astype(np.float32)})
     np.testing.assert_allclose(scores, calibrated.predict(fresh), rtol=1e-12)
+    np.testing.assert_array_equal(calibrated.curve(model.predict(fresh)), calibrated.predict(fresh))
 
 
 def test_other_formats_and_segments_are_refused(model, fresh, tmp_path):

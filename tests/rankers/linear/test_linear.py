@@ -171,7 +171,7 @@ def test_a_bag_chooses_one_strength_for_all_members(data, valid):
 @pytest.mark.parametrize("kind", ["quantile+query", "quantile", "standard"])
 def test_transforms_are_those_of_nets(kind, data):
     torch = pytest.importorskip("torch")
-    from rankwise.models.nets.transforms import Transform
+    from rankwise.wings.nets.transforms import Transform
 
     data = holes(data)
     transform, varied = LinearTransform.fit(kind, data.features)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.models.nets.weights import snapshot
+from rankwise.models.torch.weights import snapshot
 from tests import shared, tiers
 from tests.rankers.test_contract import EVERY_OBJECTIVE, losses
 from tests.refusals import refusal, refuses

@@ -25,7 +25,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 from rankwise.models import storage
 from rankwise.models.schema import Schema
 from rankwise.wings.serve import processes, server
-from rankwise.wings.serve.feature_log import FeatureLog
+from rankwise.wings.serve.feature_log_writer import FeatureLog
 from rankwise.wings.serve.request_parsing import RequestedQuery
 
 SETTINGS: Any = {"leaves": 7, "min_documents": 1, "threads": 1, "patience": None}

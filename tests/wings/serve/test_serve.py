@@ -23,10 +23,10 @@ from tests.wings.serve.running import Running
 pytest.importorskip("starlette", reason="needs the extra serve")
 import orjson
 
-from rankwise.evaluation.explain.explanation import explain
+from rankwise import explain
 from rankwise.models.schema import Schema
 from rankwise.wings.serve import openapi
-from rankwise.wings.serve.feature_log import FeatureLog
+from rankwise.wings.serve.feature_log_writer import FeatureLog
 from rankwise.wings.serve.http import Service
 from rankwise.wings.serve.request_parsing import RequestError, RequestLimits
 

@@ -17,10 +17,11 @@ import pytest
 
 import rankwise as rw
 from rankwise.check.parameters import searched
+from rankwise.cli.train.rankers import read_parameters
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
 from rankwise.wings.tuning import plot, spaces
-from rankwise.wings.tuning.result import Trial, Tuning, read_parameters
+from rankwise.wings.tuning.result import Trial, Tuning
 from rankwise.wings.tuning.tune import TrialCallback
 from tests.processes import wait_until
 from tests.refusals import refusal, refuses
@@ -761,3 +762,13 @@ def test_a_search_learns_the_labels_that_its_metric_measures(parts: Pair):
     assert default.parameters["objective"] == "on(buy, lambdarank)"
     assert named.parameters["objective"] == "lambdarank"
     assert default.value > named.value
+
+
+@pytest.mark.parametrize("space", ["default", "kang2024"])
+def test_every_value_of_a_space_is_one_that_nets_take(space):
+    search, fixed = spaces.named(space, "neural", "")
+    for name, one in search.items():
+        values = one.values if isinstance(one, spaces.Choice) else (one.low, one.high)
+        for value in values:
+            layers = dict.fromkeys(spaces.layers_of(search), 4) | {name: value}
+            assert rw.NeuralRanker(**{**fixed, **spaces.assembled(layers)}).settings

@@ -30,10 +30,4 @@ def history(
 
     running.check_target(output, outputs.TABLES)
     running.check_target(plot, outputs.PICTURES)
-    result = read_history(comparisons)
-    table, document = result.table(metric=metric), result.to_dict()
-    if output is not None:
-        outputs.save(output, document, [table], result.to_frame(), force=running.force)
-    if plot is not None:
-        result.plot(plot, metric=metric, force=running.force)
-    running.show(document, ("", table), wrote=(output, plot))
+    running.deliver(read_history(comparisons), output, plot, metric=metric)

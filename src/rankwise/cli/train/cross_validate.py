@@ -48,8 +48,7 @@ def cross_validate(
     rankwise cross-validate all.txt --objective xendcg -o results
     rankwise cross-validate mq2008 --folds 5 --ranker neural -o results
     """
-    from rankwise.data.io.catalog.load import load_folds
-    from rankwise.data.io.reading import is_set, set_options
+    from rankwise.data.io.reading import is_set, load_folds
     from rankwise.evaluation.evaluation_files import FILE
     from rankwise.rankers.expressions import objective_of
 
@@ -61,7 +60,7 @@ def cross_validate(
     inputs.readable(objective, metrics)
     with running.steps(2) as bar:
         bar.step(f"Reading {data}")
-        prepared: Any = load_folds(data, folds, **set_options(data, reading.arguments)) if is_set(data) else None
+        prepared: Any = load_folds(data, folds, **reading.arguments) if is_set(data) else None
         pooled = None if prepared is not None else reading.data(data, bar)
     outputs.features_of(prepared[0].train if pooled is None else pooled)
     result = rw.cross_validate(

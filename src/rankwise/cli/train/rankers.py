@@ -23,15 +23,15 @@ _BAG = ("seed", "checkpoint", "checkpoint_every")
 
 def trained() -> Mapping[str, Sequence[Callable[..., Any]]]:
     """Return the classes of rankers that learn from features, by the title of their options."""
-    from rankwise.rankers.nets.ranker import NeuralRanker
     from rankwise.rankers.table import ranker_class, ranker_names
+    from rankwise.rankers.torch.ranker import TorchRanker
     from rankwise.rankers.trees.ranker import TreeRanker
 
     titled: dict[str, list[Any]] = {}
     for name in ranker_names():
         cls = ranker_class(name)
         if not hasattr(cls, "recommend"):
-            title = "Trees" if issubclass(cls, TreeRanker) else "Nets" if cls is NeuralRanker else name
+            title = "Trees" if issubclass(cls, TreeRanker) else "Nets" if issubclass(cls, TorchRanker) else name
             titled.setdefault(title, []).append(cls)
     return titled
 

@@ -1,6 +1,6 @@
-"""The commands ``train`` and ``predict``."""
+"""The commands ``train``, ``predict`` and ``objectives``."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -131,7 +131,7 @@ def predict(
 def _held_out(data: str, valid: str | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
     from rankwise.data.io.reading import is_parquet, is_set, read_valid
-    from rankwise.data.io.remote_files import is_url
+    from rankwise.data.io.urls import is_url
 
     is_folder = is_url(data) and data.endswith("/")
     if is_set(data) or not (is_folder or is_parquet(Path(check.address(data)))):
@@ -148,3 +148,17 @@ def _fit_on_cluster(
     with distributed.Client(address, timeout=30, set_as_default=False) as client:
         columns = {name: value for name, value in reading.arguments.items() if name != "format"}
         rw.cluster.dask.fit(model, data, client=client, valid=valid, resume=resume, **columns)
+
+
+def objectives(*, running: Annotated[Running, Only("json")]) -> None:
+    """List every objective and wrapper: its paper, its arguments with their defaults, whether its Hessian is exact.
+
+    An objective is written as in Python: a name, with arguments where they differ from their defaults. A wrapper goes
+    around one, and objectives can be added up.
+
+    rankwise objectives
+    rankwise objectives --json
+    """
+    from rankwise.objectives.catalogue import every, table
+
+    running.show([asdict(entry) for entry in every()], ("", table()))

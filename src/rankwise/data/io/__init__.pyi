@@ -1,14 +1,18 @@
-from rankwise.data.io.catalog.load import Parts as Parts
-from rankwise.data.io.catalog.sets import CatalogEntry as CatalogEntry
+from rankwise.data.io.disk.cache import cached as cached
 from rankwise.data.io.disk.mapped import DiskDataset as DiskDataset
+from rankwise.data.io.disk.mapped import in_memory as in_memory
 from rankwise.data.io.file_formats import BYTE_ORDER_MARK as BYTE_ORDER_MARK
+from rankwise.data.io.file_formats import FORMATS as FORMATS
 from rankwise.data.io.file_formats import TABLES as TABLES
+from rankwise.data.io.file_formats import by_name as by_name
 from rankwise.data.io.file_formats import ending as ending
 from rankwise.data.io.file_formats import is_parquet as is_parquet
 from rankwise.data.io.file_formats import read_bytes as read_bytes
 from rankwise.data.io.file_formats import read_lines as read_lines
 from rankwise.data.io.file_formats import shown as shown
 from rankwise.data.io.file_formats import without_repeats as without_repeats
+from rankwise.data.io.letor.line_blocks import files_of as files_of
+from rankwise.data.io.reading import Parts as Parts
 from rankwise.data.io.reading import entry_of as entry_of
 from rankwise.data.io.reading import is_set as is_set
 from rankwise.data.io.tables import Table as Table
@@ -34,3 +38,4 @@ from rankwise.data.io.texts import read_texts as read_texts
 from rankwise.data.io.texts import text_of as text_of
 
 from . import file_formats as file_formats
+from . import urls as urls

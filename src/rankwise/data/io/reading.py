@@ -7,21 +7,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from rankwise import check
+from rankwise.base import hooks
 from rankwise.base.arrays import Keywords
 from rankwise.base.files import is_device
 from rankwise.data.columns import reading_arguments
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats
-from rankwise.data.io.catalog.load import KEYS, Parts, load_dataset, set_entry
-from rankwise.data.io.catalog.sets import CatalogEntry
-from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import FORMATS, STANDARD_INPUT, TEXT, by_name, ending, is_known
 from rankwise.data.io.letor.reader import read_letor
 from rankwise.data.io.letor.writer import write_letor
 from rankwise.data.io.tables import csv, parquet
+from rankwise.data.io.urls import accepts_urls
 
 LETOR_OPTIONS = tuple(inspect.signature(read_letor).parameters)[1:]
 CSV_OPTIONS = ("separator", *csv.MARKS)
@@ -53,6 +52,15 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "separator": ("one letter", lambda value: value is None or (isinstance(value, str) and len(value) == 1)),
 }
 """Types of the arguments of reading a table, in words and as a test; the others are names of columns."""
+
+
+class Parts(NamedTuple):
+    """The parts of one data set, or of one of its folds."""
+
+    train: RankingDataset
+    valid: RankingDataset | None
+    """None where the distributor gives no validation data: take it off ``train`` with :func:`rankwise.split`."""
+    test: RankingDataset
 
 
 @accepts_urls
@@ -182,9 +190,9 @@ def is_set(name: str) -> bool:
     return path.suffix == ".toml" or not plain
 
 
-def entry_of(name: str) -> CatalogEntry | None:
+def entry_of(name: str) -> Any:
     """Return the description of a set; None for plain data."""
-    return set_entry(name) if is_set(name) else None
+    return hooks.find("sets of data", "entry")(name) if is_set(name) else None
 
 
 def read(
@@ -202,8 +210,8 @@ def read(
     options for plain files that are tables.
     """
     if is_set(name):
-        data: Any = load_dataset(name, fold, part=part or "test", **set_options(name, options))  # type: ignore[call-overload]
-        return data  # type: ignore[no-any-return]
+        data: RankingDataset = load_set(name, fold, part=part or "test", **options)
+        return data
     if part is not None or fold is not None:
         argument = "part" if fold is None else "fold"
         what, got = (
@@ -233,7 +241,7 @@ def read_parts(
     if not is_set(data):
         fold_of_data = None if valid is not None and is_set(valid) else fold
         return read(data, fold=fold_of_data, **of_data), held_out
-    parts: Any = load_dataset(data, fold, **set_options(data, of_data))
+    parts = load_set(data, fold, **of_data)
     if not isinstance(parts, Parts):
         raise check.error("ratings are no ranking data", got=data, hint=f"use 'rankwise recommend {data}'")
     return parts.train, held_out or parts.valid
@@ -244,11 +252,12 @@ def read_valid(name: str, fold: int | None = None, **options: Any) -> RankingDat
     return read(name, part="valid", fold=fold, **options) if is_set(name) else read(name, **options)
 
 
-def set_options(name: str, options: Keywords) -> Keywords:
-    """Check that options are those of a set: its folder, and whether it may be downloaded."""
-    for option in options:
-        if option not in _OF_SETS:
-            hint = f"write {option} into it" if name.endswith(".toml") and option in KEYS else f"leave `{option}` out"
-            got = f"the set {name}, which says it itself"
-            raise check.error(f"{option} belongs to plain files", got=got, hint=hint)
-    return options
+def load_set(name: str, fold: int | None = None, **options: Any) -> Any:
+    """Load the parts of a set, or one ``part``; ``options`` are its folder, and whether it may be downloaded."""
+    return hooks.find("sets of data", "load")(name, fold, **options)
+
+
+def load_folds(name: str, folds: int, **options: Any) -> list[Parts]:
+    """Load all folds of a set, whose number must be ``folds``."""
+    loaded: list[Parts] = hooks.find("sets of data", "folds")(name, folds, **options)
+    return loaded

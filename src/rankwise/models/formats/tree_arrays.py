@@ -10,15 +10,15 @@ most the threshold*, in float32. Features are float32, so nothing is lost:
 Where a missing value goes is settled too: LightGBM takes it for 0 in features without missing values in training.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.base.arrays import Array, Column, Floats, Keywords
+from rankwise.base.arrays import Array, Column, Floats
 from rankwise.models.storage import InvalidModelError
 
 LEAF = -1
@@ -53,23 +53,6 @@ class Nodes:
         """The first node of each tree and the first of the next one."""
         ends = [*self.roots[1:].tolist(), self.feature.size]
         return zip(self.roots.tolist(), ends, strict=True)
-
-    def grown(self, **more: Sequence[float] | Column) -> "Nodes":
-        """Add nodes after the last: ``feature``, ``left``, ``right`` and ``value`` of each; and change ``roots``."""
-        empty = {"threshold": np.zeros(len(more["feature"])), "missing_left": np.ones(len(more["feature"]))}
-        columns: Keywords = {
-            name: np.append(getattr(self, name), added).astype(getattr(self, name).dtype)
-            for name, added in (more | empty).items()
-            if name != "roots"
-        }
-        return replace(self, roots=np.asarray(more["roots"], np.int32), **columns)
-
-    def depths(self) -> NDArray[np.int32]:
-        """How many splits lie above each node; parents come before their children."""
-        depth = np.zeros(self.feature.size, np.int32)
-        for node in np.flatnonzero(self.feature != LEAF).tolist():
-            depth[self.left[node]] = depth[self.right[node]] = depth[node] + 1
-        return depth
 
 
 class ModelFile(Protocol):

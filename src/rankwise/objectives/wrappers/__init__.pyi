@@ -13,5 +13,4 @@ from rankwise.objectives.ragged import RaggedLists as RaggedLists
 from rankwise.objectives.ragged import Values as Values
 from rankwise.objectives.softmax.cpu import normalise as normalise
 from rankwise.objectives.wrappers.base import Wrapper as Wrapper
-from rankwise.objectives.wrappers.goal import label_of as label_of
 from rankwise.objectives.wrappers.goal import labels_learned as labels_learned

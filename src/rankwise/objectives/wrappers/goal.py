@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from rankwise import check
 from rankwise.data.columns import check_name, flat, labels_of, nested
 from rankwise.objectives.base import MORE_LABELS, Objective, columns_for
 from rankwise.objectives.function_objective import as_objective
@@ -60,15 +59,6 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
     def labels_in(self, columns: Mapping[str, Any]) -> Any:
         """Return the labels of this name among the columns of documents."""
         return labels_of(self.label, nested(flat(columns)).get("more_labels"))
-
-
-def label_of(objective: Objective) -> str | None:
-    """Return the name of the labels that an objective learns from, whatever wraps it; None for ``labels``."""
-    names = labels_learned(objective)
-    if len(names) > 1:
-        hint = f'name the metric of each goal, {{"ndcg@10": "{objective}", …}}'
-        raise check.error("the metric of an objective of several labels is not known", got=repr(objective), hint=hint)
-    return names.pop()
 
 
 def exponential_labels(objective: Objective, name: str | None = None) -> set[str | None]:

@@ -52,6 +52,7 @@ class LinearRanker(IterativeRanker):
     portfolio = (Recipe("softmax_ce", {}, small=(1, 12)),)  # it errs otherwise than trees, and takes little time
     unit = "strengths"
     single = folds_choose = True
+    takes_categories = False
     first_round_pace = 1.0
     model_: LinearModel
     search_space: ClassVar[Keywords] = {}
@@ -122,16 +123,6 @@ class LinearRanker(IterativeRanker):
         """Refuse a model to continue: the least value of a loss does not depend on where the search begins."""
         hint = "leave init_model out, or train on data with `init_scores=`, which are added to"
         raise check.error("a LinearRanker is trained from nothing", got="init_model", hint=hint)
-
-    def check_data(self, train: RankingDataset) -> None:
-        """Raise an error about categories, which have no weights."""
-        if train.categorical:
-            raise check.error(
-                "LinearRanker takes numbers, and no categories",
-                got=f"{len(train.categorical)} categorical columns, the first number {train.categorical[0]}",
-                hint="make a column of 0 and 1 for each category, or use a ranker of trees",
-            )
-        super().check_data(train)
 
     def learner(self, data: TrainingData, settings: TrainingSettings) -> LinearLearner:
         """Return what fits the weights."""

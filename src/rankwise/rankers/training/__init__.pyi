@@ -27,6 +27,8 @@ from rankwise.rankers.training.stopping import NothingLeftToLearn as NothingLeft
 from rankwise.rankers.training.stopping import StopTraining as StopTraining
 from rankwise.rankers.training.stopping import after as after
 from rankwise.rankers.training.stopping import nothing_learned as nothing_learned
+from rankwise.rankers.training.validation import DeviceMean as DeviceMean
+from rankwise.rankers.training.validation import DeviceScores as DeviceScores
 from rankwise.rankers.training.validation import EvalMetrics as EvalMetrics
 from rankwise.rankers.training.validation import EvalSet as EvalSet
 from rankwise.rankers.training.validation import Validation as Validation

@@ -1,4 +1,4 @@
-"""The commands ``clicks info``, ``propensities``, ``train``, ``compare``, and ``interleave``."""
+"""The commands ``clicks info``, ``propensities``, ``train``, ``compare``, ``interleave``, and ``data clicks``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,10 +18,12 @@ from rankwise.cli.wing import (
     Running,
     arguments,
     console,
+    data,
     of,
     outputs,
     register,
     register_group,
+    register_in,
 )
 from rankwise.data.io import shown
 from rankwise.evaluation import ranking_names
@@ -245,9 +247,34 @@ def interleave(
     running.show({name: getattr(result, name) for name in names}, ("", result.table()), wrote=(plot,))
 
 
+def clicks(
+    source: arguments.Data,
+    *,
+    target: data.Target,
+    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.simulate_clicks, rw.clicks.Users]})],
+    scores: Annotated[Path | None, "Show lists in the order of these scores, not at random."] = None,
+    reading: Reading,
+) -> None:
+    """Simulate users who click: each list that a user sees becomes a query, labelled 1 where clicked.
+
+    Displayed positions are kept, for which the output must be Parquet (or --lossy, to leave them out).
+
+    rankwise data clicks train.txt -o clicks.parquet --click-model cascade --impressions 10 --seed 1
+    rankwise data clicks train.txt -o clicks.parquet --click-model position --scores scores.txt --cutoff 10
+    """
+    from rankwise.evaluation import in_order_of, read_scores
+
+    def clicked(judged: "RankingDataset") -> "RankingDataset":
+        shown = None if scores is None else in_order_of(judged, read_scores(scores))
+        return rw.clicks.simulate_clicks(judged, ranker=shown, **settings)
+
+    target.changed(source, reading, clicked)
+
+
 def add(app: "Typer") -> None:
     """Add the commands of the wing."""
     register(app, EVALUATE, interleave)
     register_group(
         app, EVALUATE, "clicks", "From a click log to a ranker that may be shipped.", info, propensities, train, compare
     )
+    register_in(app, "data", clicks)

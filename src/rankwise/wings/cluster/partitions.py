@@ -15,7 +15,7 @@ import numpy as np
 from rankwise import RankingDataset, check
 from rankwise.base.arrays import Ids, Keywords
 from rankwise.base.tables import count
-from rankwise.data.io import download, parquet, remote_files
+from rankwise.data.io import parquet, urls
 from rankwise.models import Schema
 from rankwise.wings.cluster.backend import ClusterBackend
 from rankwise.wings.cluster.row_plan import RowPlan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
@@ -90,7 +90,7 @@ def distribute(backend: ClusterBackend, data: object, columns: Keywords, older: 
         if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
             raise check.error("the partitions differ in their features", hint="give all the same columns")
     read = sum(fact.queries for fact in facts), sum(fact.documents for fact in facts)
-    if versions != download.versions(sources):
+    if versions != urls.versions(sources):
         what = "the data changed while they were read"
         raise check.error(what, where=check.address(str(data)), hint="train again, once they are written")
     if read != (plan.n_queries, plan.n_docs):
@@ -109,14 +109,14 @@ def _sources(
 ) -> tuple[list[Any], Keywords, tuple[str, ...], list[str]]:
     """Return the partitions, Parquet files or futures of tables; their columns; and the versions of those at URLs."""
     if isinstance(data, str | Path):
-        paths: Any = remote_files.parquet_urls(str(data)) if remote_files.is_url(data) else parquet.parquet_files(data)
-        versions = download.versions(paths)
+        paths: Any = urls.parquet_urls(str(data)) if urls.is_url(data) else parquet.parquet_files(data)
+        versions = urls.versions(paths)
         if not all(versions):
             what = f"a change of {check.address(str(data))} while it is read would not be noticed"
             why = "its server names no version (ETag, or a time that is a minute old)"
             check.warn(f"{what}: {why}", hint="do not write to it meanwhile", stacklevel=2)
-        with remote_files.errors(data):
-            local = [download.scanned(path) for path in paths] if remote_files.is_url(data) else paths
+        with urls.errors(data):
+            local = [urls.scanned(path) for path in paths] if urls.is_url(data) else paths
             described, absent = parquet.arguments_for_frame(local, columns)
         unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
         sources = [path if isinstance(path, str) else str(path.resolve()) for path in paths]

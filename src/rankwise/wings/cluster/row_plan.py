@@ -14,7 +14,7 @@ from rankwise.base.stream import hashed_ids
 from rankwise.data import frames
 from rankwise.data.categories import Values, join
 from rankwise.data.columns import taken_by_objectives
-from rankwise.data.io import as_polars, category_lists, download, feature_columns, remote_files
+from rankwise.data.io import as_polars, category_lists, feature_columns, urls
 from rankwise.models import Schema
 
 _MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd: no two numbers become the same
@@ -146,7 +146,7 @@ class PartSummary(NamedTuple):
 
 def find_runs(source: object, columns: Keywords) -> Runs:
     """Return the queries of a partition, and the categories of its columns."""
-    with remote_files.errors(source):
+    with urls.errors(source):
         return _find_runs(source, columns)
 
 
@@ -173,7 +173,7 @@ def take_rows(source: object, rows: Rows) -> pl.DataFrame:
 
 def join_rows(pieces: list[Any], columns: Keywords, scattered: bool, unnamed: tuple[str, ...]) -> RankingDataset:
     """Return the data set of one worker."""
-    with remote_files.errors(pieces[0][0] if isinstance(pieces[0], tuple) else None):
+    with urls.errors(pieces[0][0] if isinstance(pieces[0], tuple) else None):
         tables = [piece[1].of(_table(piece[0])[0]) if isinstance(piece, tuple) else piece.lazy() for piece in pieces]
         names = tables[0].collect_schema().names()  # a later file may have them in another order
         joined = pl.concat(
@@ -194,7 +194,7 @@ def facts_of(data: RankingDataset) -> PartSummary:
 
 
 def _table(source: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
-    return (pl.scan_parquet(download.scanned(source)), {}) if isinstance(source, str) else as_polars(source)
+    return (pl.scan_parquet(urls.scanned(source)), {}) if isinstance(source, str) else as_polars(source)
 
 
 def _features(table: pl.LazyFrame, columns: Keywords) -> list[str]:

@@ -1,14 +1,16 @@
-"""The command ``serve``."""
+"""The commands ``serve`` and ``data skew``."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 import rankwise as rw
 from rankwise import check
 from rankwise.base.arrays import Keywords
 from rankwise.check.parameters import Option, Unset, Within
-from rankwise.cli.wing import TRAIN, Only, Reading, console, of, register
+from rankwise.cli.wing import TRAIN, Only, Reading, Running, arguments, console, data, of, register, register_in
 from rankwise.evaluation import ranking_names
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def serve(
     """
     from rankwise.evaluation import columns_to_rank
     from rankwise.wings.serve import request_parsing, server
-    from rankwise.wings.serve.feature_log import FeatureLog
+    from rankwise.wings.serve.feature_log_writer import FeatureLog
 
     folders = ranking_names.named(models)
     production = check.choice("production", production or next(iter(folders)), folders)
@@ -88,6 +90,41 @@ def serve(
         server.run(settings, listening, started)
 
 
+def skew(
+    source: arguments.Train,
+    served: Annotated[str, "Served data: the same, or logged features, .jsonl.", Option(metavar="SERVED")],
+    *,
+    model: Annotated[
+        Path | None, "A model: measure what NDCG loses where a feature is replaced by the served one.",
+        Option(metavar="MODEL")
+    ] = None,
+    settings: Annotated[Keywords, of("rankwise.wings.serve.skew:compare_features")],
+    strict: Annotated[
+        bool, "End with exit code 3 where a feature differs by a PSI of 0.25 more than chance makes, or NDCG is lost."
+    ] = False,
+    reading: Reading,
+    running: Annotated[Running, Only("json")],
+) -> None:  # fmt: skip
+    """Compare the features of training data with those that were logged in serving: training-serving skew.
+
+    Logged features are those of rankwise serve --log-features, or responses of Elasticsearch, OpenSearch or Vespa, one
+    to a line; of a document that a query has several times the last one counts.
+
+    rankwise data skew train.parquet served.jsonl
+    rankwise data skew train.parquet served.parquet --model model --strict
+    """
+    train = data.read(source, reading)
+    logged = Path(served).suffix in (".jsonl", ".ndjson")
+    logs = rw.data.read_feature_log(served, repeated="last") if logged else data.read(served, reading)
+    compared = rw.data.compare_features(train, logs, None if model is None else rw.load(model), **settings)
+    running.deliver(compared)
+    if strict and compared.alarms:
+        for alarm in compared.alarms:
+            console.note(f"alarm: {alarm}")
+        raise typer.Exit(3)
+
+
 def add(app: "Typer") -> None:
     """Add the commands of the wing."""
     register(app, TRAIN, serve)
+    register_in(app, "data", skew)

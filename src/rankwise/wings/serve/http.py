@@ -26,7 +26,7 @@ from rankwise.base.arrays import Json
 from rankwise.base.threads import thread_count
 from rankwise.models import Schema
 from rankwise.wings.serve import openapi
-from rankwise.wings.serve.feature_log import FeatureLog
+from rankwise.wings.serve.feature_log_writer import FeatureLog
 from rankwise.wings.serve.prometheus import PrometheusMetrics
 from rankwise.wings.serve.request_parsing import LONG, RequestedQuery, RequestError, RequestLimits, shown
 from rankwise.wings.serve.searching import FORMS, ServedSearch, served

@@ -24,7 +24,7 @@ import uvicorn
 from rankwise import check
 from rankwise.base.arrays import Json, Keywords
 from rankwise.check.parameters import AtLeast, OneOf
-from rankwise.wings.serve.feature_log import FeatureLog
+from rankwise.wings.serve.feature_log_writer import FeatureLog
 from rankwise.wings.serve.http import Service, log
 from rankwise.wings.serve.request_parsing import RequestLimits
 from rankwise.wings.serve.searching import opened, served

@@ -117,7 +117,7 @@ def auto(
     rankwise auto train.txt --prefer fast -o model
     rankwise auto train.txt --minutes inf --max-recipes 3 --report page.html -o model
     """
-    study = settings.get("study", settings.get("checkpoint"))
+    study = settings.get("checkpoint")
     running = running.check_model_target(output, resume=study is not None and study.exists())
     running.check_target(report, (".html",))
     if study is not None:
@@ -187,11 +187,7 @@ def frontier(
     parts = running.training_data(reading, data, valid)
     goals = dict(zip(metrics, objective, strict=True)) if metrics else objective
     result = rw.frontier(model, *parts, goals, segment=segment_of(segment), **curve)
-    if output is not None:
-        outputs.save(output, result.to_dict(), result.tables(), result.to_frame(), force=running.force)
-    if plot is not None:
-        result.plot(plot, force=running.force)
-    running.show(result.to_dict(), *zip(("", "By segment"), result.tables(), strict=False), wrote=(output, plot))
+    running.deliver(result, output, plot, titles=("", "By segment"))
 
 
 def features(
@@ -226,12 +222,7 @@ def features(
     inputs.readable(objective, [selection.get("metric", "ndcg@10")])
     train, _ = running.training_data(reading, data, None)
     result = rw.select_features(model, train, costs=costs, **selection)
-    if output is not None:
-        outputs.save(output, result.to_dict(), result.tables(), result.to_frame(), force=running.force)
-    if plot is not None:
-        result.plot(plot, force=running.force)
-    tables = (("", one) for one in result.tables())
-    running.show(result.to_dict(), *tables, wrote=(output, plot), stopped=result.stopped)
+    running.deliver(result, output, plot, titles=("", ""), stopped=result.stopped)
 
 
 def _costs(words: Sequence[str]) -> dict[str | tuple[str, ...], float]:

@@ -20,11 +20,12 @@ from rankwise.check.parameters import AtLeast, Option
 from rankwise.evaluation import Segment, segments
 from rankwise.model_selection import Trainings, checked_ranker, finished_models
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.objectives.wrappers import Sum, label_of
+from rankwise.objectives.wrappers import Sum, labels_learned
 from rankwise.quality import leakage
 from rankwise.rankers import fit_arguments, out_of_fold_of
 from rankwise.rankers.training import reject
-from rankwise.statistics import BLUE, GREY, VERMILLION, Result, canvas, label_points, light_grid, plain
+from rankwise.statistics import BLUE, GREY, VERMILLION, Result, canvas, light_grid, plain
+from rankwise.wings.tuning.labels import label_points
 
 if TYPE_CHECKING:
     import polars as pl
@@ -297,13 +298,22 @@ def _goals(objectives: Sequence[ObjectiveLike] | Mapping[str, ObjectiveLike]) ->
         goals = {str(metrics.metric(name)): objective(one) for name, one in objectives.items()}
     elif isinstance(objectives, Sequence) and not isinstance(objectives, str):
         parts = [objective(one) for one in objectives]
-        goals = {str(metrics.NDCG(cutoff=10, label=label_of(one))): one for one in parts}
+        goals = {str(metrics.NDCG(cutoff=10, label=_label_of(one))): one for one in parts}
     else:
         raise check.error("a frontier has a list of objectives", got=repr(objectives), hint=hint)
     if len(goals) not in (2, 3) or len(goals) != len(objectives):
         got = f"{tables.count(len(objectives), 'objective')} with {tables.count(len(goals), 'metric')}"
         raise check.error("a frontier has two or three goals with different metrics", got=got, hint=hint)
     return goals
+
+
+def _label_of(objective: Objective) -> str | None:
+    """Return the name of the labels that an objective learns from, whatever wraps it; None for ``labels``."""
+    names = labels_learned(objective)
+    if len(names) > 1:
+        hint = f'name the metric of each goal, {{"ndcg@10": "{objective}", …}}'
+        raise check.error("the metric of an objective of several labels is not known", got=repr(objective), hint=hint)
+    return names.pop()
 
 
 def _bag(ranker: object, folds: int) -> bagged:

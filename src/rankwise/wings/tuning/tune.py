@@ -1,6 +1,5 @@
 """The search: suggest parameters, train on the training data, measure on the validation data, report."""
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +20,7 @@ from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import History, interruption_unannounced
 from rankwise.wings.tuning import spaces
+from rankwise.wings.tuning.auto.budget import clock
 from rankwise.wings.tuning.result import COMPLETE, Trial, Tuning
 from rankwise.wings.tuning.search import DEFAULT, SearchProblem, checked_search
 from rankwise.wings.tuning.study import ended_trials, mend, open_study, process
@@ -254,11 +254,6 @@ class TrialCallback:
         if now + takes > self.deadline:
             self.out_of_time = True
             raise optuna.TrialPruned(f"out of time after round {round}")
-
-
-def clock() -> float:
-    """Return seconds since some moment."""
-    return time.monotonic()
 
 
 def _progress(trials: Sequence[Trial], metric: str, limit: int | None) -> str:

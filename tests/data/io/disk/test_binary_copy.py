@@ -12,7 +12,6 @@ import pytest
 import rankwise as rw
 from rankwise.base import caches
 from rankwise.data.io.disk import cache
-from rankwise.data.io.letor import reader
 from tests.data.small_files import SEEN, isolate, put, rows, same
 
 
@@ -44,8 +43,8 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_the_second_load_maps_the_cache(source: Path):
-    first = cache.cached(source, reader.read_letor, n_features=4)
-    second = cache.cached(source, reader.read_letor, n_features=4)
+    first = cache.cached(source, rw.read_letor, n_features=4)
+    second = cache.cached(source, rw.read_letor, n_features=4)
     assert [source] == SEEN
     same(first, second)
     assert is_mapped(second.features)
@@ -85,9 +84,9 @@ def test_data_without_documents_go_through_the_cache(source: Path):
 
 
 def test_other_options_are_another_entry(source: Path):
-    assert cache.cached(source, reader.read_letor, n_features=4).n_features == 4
-    assert cache.cached(source, reader.read_letor, n_features=7).n_features == 7
-    assert cache.cached(source, reader.read_letor, n_features=4).n_features == 4
+    assert cache.cached(source, rw.read_letor, n_features=4).n_features == 4
+    assert cache.cached(source, rw.read_letor, n_features=7).n_features == 7
+    assert cache.cached(source, rw.read_letor, n_features=4).n_features == 4
     assert len(SEEN) == 2
 
 
@@ -104,9 +103,9 @@ def same_size_and_time(source: Path) -> None:
 
 @pytest.mark.parametrize("change", [changed_text, same_size_and_time])
 def test_a_changed_source_is_read_again(source: Path, change: Any):
-    cache.cached(source, reader.read_letor)
+    cache.cached(source, rw.read_letor)
     change(source)
-    data = cache.cached(source, reader.read_letor)
+    data = cache.cached(source, rw.read_letor)
     assert len(SEEN) == 2
     assert 0.75 in data.features
 
@@ -117,11 +116,11 @@ def test_copies_of_older_states_of_a_source_stay_for_a_day(source: Path):
     for version in (*versions, *versions):
         source.unlink()
         source.symlink_to(version)
-        cache.cached(source, reader.read_letor)
+        cache.cached(source, rw.read_letor)
     assert len(SEEN) == 2
     old, *_ = (path for path in entries(source) if path not in _made_from(source, versions[1]))
     os.utime(old, (0, 0))
-    cache.cached(source, reader.read_letor, n_features=9)  # whose copy is written now
+    cache.cached(source, rw.read_letor, n_features=9)  # whose copy is written now
     assert not old.exists()
     assert len(entries(source)) == 2
 
@@ -136,7 +135,7 @@ def _made_from(source: Path, version: Path) -> list[Path]:
 def test_versions_of_rankwise_keep_the_copies_of_each_other(source: Path, monkeypatch: pytest.MonkeyPatch):
     for version in ("1.0", "2.0", "1.0", "2.0"):
         monkeypatch.setattr(cache, "__version__", version)
-        cache.cached(source, reader.read_letor)
+        cache.cached(source, rw.read_letor)
         for one in entries(source):
             os.utime(one, (0, 0))  # as if all that was a day ago
     assert len(SEEN) == 2
@@ -144,7 +143,7 @@ def test_versions_of_rankwise_keep_the_copies_of_each_other(source: Path, monkey
 
 
 def test_nothing_is_written_beside_the_data_and_nothing_of_the_user_is_removed(source: Path):
-    cache.cached(source, reader.read_letor)
+    cache.cached(source, rw.read_letor)
     theirs = {
         kept(source) / "notes.lock": "mine",
         kept(source) / "train.txt-0123" / "data.json": '{"stamp": {"source": {"name": "train.txt"}}}',
@@ -153,7 +152,7 @@ def test_nothing_is_written_beside_the_data_and_nothing_of_the_user_is_removed(s
     for path, text in theirs.items():
         os.utime(put(path, text), (0, 0))
     changed_text(source)
-    cache.cached(source, reader.read_letor)
+    cache.cached(source, rw.read_letor)
     assert len(SEEN) == 2
     assert all(path.read_text() == text for path, text in theirs.items())
     assert sorted(path.name for path in source.parent.iterdir()) == [cache.FOLDER, "train.txt"]
@@ -161,7 +160,7 @@ def test_nothing_is_written_beside_the_data_and_nothing_of_the_user_is_removed(s
 
 def test_a_source_that_changes_while_it_is_read_is_not_kept(source: Path):
     def read(path: Path) -> rw.RankingDataset:
-        data = reader.read_letor(path)
+        data = rw.read_letor(path)
         changed_text(path)
         return data
 
@@ -190,11 +189,11 @@ def remove(path: Path) -> None:
 @pytest.mark.parametrize("damage", [cut, empty, flip, remove])
 @pytest.mark.parametrize("name", ["data.json", "features.npy", "labels.npy", "offsets.npy", "document_ids.npy"])
 def test_a_damaged_copy_is_built_again(source: Path, name: str, damage: Any):
-    first = cache.cached(source, reader.read_letor)
+    first = cache.cached(source, rw.read_letor)
     (entry,) = entries(source)
     damage(entry.parent / name)
-    same(cache.cached(source, reader.read_letor), first)
-    same(cache.cached(source, reader.read_letor), first)
+    same(cache.cached(source, rw.read_letor), first)
+    same(cache.cached(source, rw.read_letor), first)
     assert len(SEEN) == 2
 
 
@@ -202,10 +201,10 @@ def test_a_damaged_copy_is_built_again(source: Path, name: str, damage: Any):
     "content", ["[]", "{}", '{"arrays": {"features": {"shape": 3}}}', '{"arrays": {"../x": {"shape": []}}}']
 )
 def test_a_description_of_another_shape_is_built_again(source: Path, content: str):
-    cache.cached(source, reader.read_letor)
+    cache.cached(source, rw.read_letor)
     (entry,) = entries(source)
     entry.write_text(content)
-    assert cache.cached(source, reader.read_letor).n_docs == 600
+    assert cache.cached(source, rw.read_letor).n_docs == 600
     assert len(SEEN) == 2
 
 
@@ -214,7 +213,7 @@ def test_a_pickle_in_the_cache_is_never_loaded(source: Path, tmp_path: Path):
         def __reduce__(self) -> Any:
             return (Path.touch, (tmp_path / "exploded",))
 
-    cache.cached(source, reader.read_letor)
+    cache.cached(source, rw.read_letor)
     (entry,) = entries(source)
     bomb = np.empty(1, object)
     bomb[0] = Bomb()
@@ -222,7 +221,7 @@ def test_a_pickle_in_the_cache_is_never_loaded(source: Path, tmp_path: Path):
     content = json.loads(entry.read_text())["content"]
     content["arrays"]["offsets"] = cache.checksum(entry.parent / "offsets.npy")
     entry.write_text(json.dumps({"crc32": zlib.crc32(cache.as_json(content)), "content": content}))
-    assert cache.cached(source, reader.read_letor).n_docs == 600
+    assert cache.cached(source, rw.read_letor).n_docs == 600
     assert not (tmp_path / "exploded").exists()
 
 
@@ -246,7 +245,7 @@ def test_without_any_place_to_write_there_is_no_cache(source: Path, tmp_path: Pa
     with pytest.warns(
         UserWarning, match=r"works without a cache, and slower: no copy of .*Hint: .*RANKWISE_CACHE"
     ) as said:
-        found = [cache.cached(source, reader.read_letor) for _ in range(2)]
+        found = [cache.cached(source, rw.read_letor) for _ in range(2)]
     assert [data.n_docs for data in found] == [600, 600]
     assert len(said) == 1
     assert len(SEEN) == 2
@@ -258,7 +257,7 @@ def test_a_full_disk_leaves_nothing_behind(source: Path, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(np, "save", full)
     with pytest.warns(UserWarning, match=r"no copy of .*train.txt can be kept \(No space left on device\)"):
-        assert cache.cached(source, reader.read_letor).n_docs == 600
+        assert cache.cached(source, rw.read_letor).n_docs == 600
     assert not any(kept(source).iterdir())
 
 
@@ -271,7 +270,7 @@ def test_what_a_killed_process_left_is_swept_away_after_a_day(source: Path):
     lock.touch()
     os.utime(left, (0, 0))
     os.utime(lock, (0, 0))
-    cache.cached(source, reader.read_letor)
+    cache.cached(source, rw.read_letor)
     assert not left.exists()
     assert not lock.exists()
     assert fresh.exists()

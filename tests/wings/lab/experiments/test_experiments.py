@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.data.io.catalog import sets
+from rankwise.wings.datasets import sets
 from rankwise.wings.lab.experiments import summary
 from rankwise.wings.lab.experiments.comparisons import comparison
 from rankwise.wings.lab.experiments.results import Results

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.models.nets import presets
 from rankwise.wings.lab.experiments.running import run as engine
 from rankwise.wings.lab.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
 from rankwise.wings.lab.experiments.running.sources import Source
@@ -20,6 +19,7 @@ from rankwise.wings.lab.experiments.running.trials import cells_of, parts_of
 from rankwise.wings.lab.experiments.spec import Spec, find_spec, method, recipes
 from rankwise.wings.lab.experiments.summary import all_tables
 from rankwise.wings.lab.papers.claims import claims, figures
+from rankwise.wings.nets import presets
 from rankwise.wings.recommend.data.sources import synthetic_ratings
 
 RATINGS = "synthetic_ratings(n_users=30, n_items=400, n_ratings=70)"

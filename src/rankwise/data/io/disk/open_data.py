@@ -16,13 +16,13 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.io import file_formats
 from rankwise.data.io.disk.cache import mapped
 from rankwise.data.io.disk.mapped import BLOCK, DiskDataset, MappedRows, rows_at_once
-from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.letor.buffers import Growing
 from rankwise.data.io.letor.line_blocks import files_of
 from rankwise.data.io.letor.reader import Reader
 from rankwise.data.io.reading import format_of_data
 from rankwise.data.io.tables.features import CategoryLists, matrix
 from rankwise.data.io.tables.parquet import load, parquet_files
+from rankwise.data.io.urls import accepts_urls
 
 Progress = Callable[[int, int], object]
 _PIECE = 1 << 16  # bytes that are read at once while runs are merged

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.base.arrays import Column, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import open_bytes
 from rankwise.data.io.letor import lines
 from rankwise.data.io.letor.buffers import Growing, GrowingIds, GrowingRows, NotUtf8Error, probabilities
 from rankwise.data.io.letor.decimals import exact_float32
 from rankwise.data.io.letor.line_blocks import Sizes, line_blocks, read_sizes, side_files
+from rankwise.data.io.urls import accepts_urls
 
 _BLOCK = 1 << 22  # bytes of text
 _BATCH = 1 << 14  # rows between two visits of Python

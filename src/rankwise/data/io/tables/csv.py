@@ -17,11 +17,11 @@ from rankwise.base import threads
 from rankwise.data import columns
 from rankwise.data.categories import is_numeric
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.io.tables import marks
 from rankwise.data.io.tables.features import column_names, feature_columns
 from rankwise.data.io.tables.polars import ids_from_text
+from rankwise.data.io.urls import accepts_urls
 
 _MARKS = (",", "\t", ";", "|")
 MARKS = marks.CHOICES

@@ -16,9 +16,9 @@ from rankwise.data import columns, frames
 from rankwise.data.arguments import Roles
 from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.io.download import accepts_urls
 from rankwise.data.io.file_formats import is_known, is_parquet
 from rankwise.data.io.tables.features import feature_columns, matrix
+from rankwise.data.io.urls import accepts_urls
 
 Source = str | Path
 """A file, or a URL that polars reads."""

@@ -9,6 +9,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Annotated, Any, ClassVar
 
+import rankwise as rw
 from rankwise import check
 from rankwise.base.arrays import Json, Keywords
 from rankwise.check.docstrings import PlainSignature
@@ -120,10 +121,6 @@ class Spec:
         ):
             hint = "leave tune_trials and tune_minutes out, or the blend"
             raise check.error("parameters of a blend are not tuned", got="a method that is blended", hint=hint)
-        if self.tune_space != "default":
-            from rankwise import tune
-
-            declared(tune)["space"].check(self.tune_space)
         if self.decide not in self.metrics:
             object.__setattr__(self, "metrics", (self.decide, *self.metrics))
 
@@ -299,6 +296,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "ratios": lambda value: tuple(str(metric(one)) for one in value),
     "decide": lambda value: expression(value),
     "methods": lambda value: [method(text) for text in value.values()],
+    "tune_space": lambda value: value == "default" or declared(rw.tune)["space"].check(value),
 }
 _REWRITTEN = ("levels", "metrics", "ratios", "decide")  # others stay as they are written, also in digests
 

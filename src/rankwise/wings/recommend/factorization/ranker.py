@@ -1,7 +1,6 @@
 """Matrix factorization: a vector for every user and every item, trained with any ranking objective."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Never, Self
 
 import numpy as np
@@ -256,7 +255,6 @@ class FactorizationRanker(RecommenderMixin, TorchRanker):
             optimizer=self._optimizer(source),
             batching=Batching(self.batch_users),
             made=lambda epochs: source.factors(*net.vectors(), epochs),
-            described=lambda epochs: replace(model, rounds=epochs).description(),
             pack=lambda weights: source.factors(*factor_arrays(weights)).files()[MODEL],
             unpack=lambda file: factor_weights(model.from_files(model.description(), {MODEL: file}, model.schema)),
             device=device,

@@ -17,7 +17,8 @@ from rankwise.rankers.training import Constraints, UnmetConstraintWarning
 from rankwise.statistics import TTest, t_test
 from rankwise.wings.tuning.auto.budget import Budget
 
-BEST, FAST = "best", "fast"
+BEST = "best"
+FAST = "fast"
 """What is preferred: the best ranking, or one forest, which is fast to score and can be exported."""
 _SURE = 0.05
 """The level at which a recipe is surely better, shared by all that were tried."""

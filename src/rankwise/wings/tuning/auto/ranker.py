@@ -98,7 +98,7 @@ class AutoRanker(DelegatingRanker):
         OneOf((BEST, FAST)),
         """Whether the best ranker is taken, or one that is fast to score. ``"best"`` averages bags of all kinds:
         several models, slower to score. ``"fast"`` averages the forests of one library, which are one forest: fast to
-        score, and exported by :func:`rw.export <rankwise.exports.export>`. The leaderboard says what that costs.""",
+        score, and :func:`rw.export <rankwise.wings.exports.export>` writes it. The leaderboard has what it costs.""",
         Option(group="Training"),
     ] = BEST
     max_recipes: Annotated[

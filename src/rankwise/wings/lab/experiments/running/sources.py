@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from rankwise.data.io import Parts, entry_of
 from rankwise.language import grammar
 from rankwise.rankers.training import fingerprint
 from rankwise.recommend import Interactions, synthetic_ratings
-
-if TYPE_CHECKING:
-    from rankwise.data.io import CatalogEntry
 
 _SYNTHETIC: dict[str, Callable[..., Any]] = {"synthetic": synthetic, "synthetic_ratings": synthetic_ratings}
 
@@ -132,7 +129,7 @@ class Source:
         word = self.named_text[1].partition("(")[0].strip()
         return word if word in _SYNTHETIC else ""
 
-    def entry(self) -> "CatalogEntry | None":
+    def entry(self) -> Any:
         """What is known of a set of the catalog, or of the user's own; None for a plain file and synthetic data."""
         return None if self.generator() else entry_of(self.named_text[1])
 

@@ -1,1 +1,0 @@
-"""Why a ranker ranks as it does."""

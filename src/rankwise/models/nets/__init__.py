@@ -1,1 +1,0 @@
-"""Nets as models: layers, transforms of features, weights as files."""

@@ -1,0 +1,1 @@
+"""Training of any module of torch: epochs, batches of whole queries, processes."""
