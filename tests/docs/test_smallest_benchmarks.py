@@ -85,6 +85,7 @@ RUNS = {
     "quality.interleaving": Smallest("--experiments 1 --impressions 4000 --keys 1"),
     "quality.intervals": Smallest("--repeats 3 --queries 3 10", quick=True),
     "quality.judges": Smallest("{mq2007-partial} --draws 4"),
+    "quality.kinds": Smallest("{cisi}/.. --sets diabetes --folds 1 --processes 1"),
     "quality.laplace": Smallest(
         ". --data synthetic --families trees --etas 10 --seeds 1 --folds 1 --processes 1", needs=("torch",)
     ),
