@@ -112,7 +112,7 @@ def test_the_lowest_versions_are_those_that_are_declared():
 
 
 def test_a_row_that_fails_is_told(capsys, tmp_path, monkeypatch):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("what went wrong")
 
     monkeypatch.setattr(matrix, "one", fail)
