@@ -157,7 +157,7 @@ def size_of(folder: Path) -> float:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
-def one(row: Row, python: str | None, wheel: Path, extra: str, cache: Path) -> None:
+def one(row: Row, python: str | None, wheel: Path, extra: str, cache: Path, work: Sequence[str]) -> None:
     """Run the row of an extra; kernels that earlier rows with the same versions compiled are not compiled again."""
     if python is None:
         raise NotRunError(f"no Python {row.python} on this machine")
@@ -167,8 +167,8 @@ def one(row: Row, python: str | None, wheel: Path, extra: str, cache: Path) -> N
         interpreter = home / "env" / "bin" / "python"
         own = clean(HOME=str(home), XDG_CACHE_HOME=str(cache))
         run(interpreter, "-c", "import rankwise; import sys; sys.exit(len(rankwise.__file__) == 0)", cwd=home, env=own)
-        for work in ("core", extra) if extra else ("core",):
-            run(interpreter, home / "job.py", work, cwd=home, env=own)
+        for name in work:
+            run(interpreter, home / "job.py", name, cwd=home, env=own)
 
 
 def circumstances(rows: Sequence[Row], python: str, wheel: Path) -> None:
@@ -266,6 +266,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--extras", nargs="*", default=list(EXTRAS), choices=EXTRAS)
     parser.add_argument("--versions", nargs="+", default=["newest", "lowest"], choices=("newest", "lowest"))
     parser.add_argument("--circumstances", nargs="*", default=list(CIRCUMSTANCES), choices=CIRCUMSTANCES)
+    parser.add_argument("--without-core", action="store_true", help="no row of the core, and its work in no other")
     parser.add_argument("--commits", nargs="*", default=[], help="commits or tags whose models must score the same")
     parser.add_argument("--wheel", type=Path, help="a wheel instead of a new one")
     options = parser.parse_args(words)
@@ -276,9 +277,11 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"{wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB\n", flush=True)
         jobs: list[tuple[Row, Callable[[Row], None]]] = []
         for python in options.pythons:
-            for extra in ["", *(options.extras if python == options.pythons[0] else ())]:
+            core = [] if options.without_core else ["core"]
+            for extra in [*(core and [""]), *(options.extras if python == options.pythons[0] else ())]:
+                work = [*core, extra] if extra else core
                 job: Callable[[Row], None] = partial(
-                    one, python=found.get(python), wheel=wheel, extra=extra, cache=Path(folder)
+                    one, python=found.get(python), wheel=wheel, extra=extra, cache=Path(folder), work=work
                 )
                 jobs += [(Row(python, extra or "core", versions), job) for versions in options.versions]
         for commit in options.commits:
