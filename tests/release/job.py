@@ -360,17 +360,20 @@ def saves() -> None:
 
     import rankwise as rw
 
+    def trees(objective: str) -> Any:
+        return rw.LightGBMRanker(objective, rounds=5, leaves=5, threads=1)
+
     data, folder = rw.synthetic(**LISTS), Path(sys.argv[2])
-    trees = rw.LightGBMRanker("lambdarank", rounds=5, leaves=5, threads=1)
+    train, valid = rw.split(data, (0.7, 0.3), seed=0)
     rankers: dict[str, Any] = {
-        "lightgbm": trees,
+        "lightgbm": trees("lambdarank"),
         "xgboost": rw.XGBoostRanker("xendcg", rounds=5, threads=1),
-        "bag": rw.bagged(trees, folds=2),
-        "blend": rw.blended([trees, rw.LightGBMRanker("softmax_ce", rounds=3, leaves=5, threads=1)], folds=2),
-        "probabilities": rw.CalibratedRanker(trees, method="platt"),
+        "bag": rw.bagged(trees("lambdarank"), folds=2),
+        "blend": rw.blended([trees("xendcg"), trees("softmax_ce")], folds=2),
+        "probabilities": rw.CalibratedRanker(trees("lambdarank"), method="platt"),
     }
     for name, ranker in rankers.items():
-        model = ranker.fit(data, data)
+        model = ranker.fit(train, valid)
         model.save(folder / name)
         np.save(folder / f"{name}.npy", model.predict(data))
     np.savez(folder / "data.npz", features=data.features, labels=data.labels, offsets=data.offsets)
