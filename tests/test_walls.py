@@ -2,12 +2,15 @@
 
 import re
 from collections import Counter
+from typing import Any
 
 import grimp
 import numpy as np
 import pytest
+import typer
 from scipy.sparse.csgraph import connected_components
 
+from rankwise.cli.app import app
 from tests import walls
 from tests.test_house import LISTED, MODULES, SOURCE, closure
 
@@ -86,6 +89,33 @@ def test_the_house_without_wings_is_within_its_lines():
         t.count("\n") for t in MODULES.values()
     )
     assert counts.total() <= CORE, "\n".join(rows)
+
+
+def test_the_map_names_every_wing_and_what_it_is_for():
+    """Wings without a folder say it in their docstring."""
+    folders = SOURCE / "wings"
+    heads = [path.read_text(encoding="utf-8").partition("\n")[0] for path in folders.glob("*/README.md")]
+    purposes = dict(head.removeprefix("# ").split(": ", 1) for head in heads)
+    assert purposes.keys() == {path.name for path in folders.iterdir() if (path / "__init__.py").is_file()}
+    contributing = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = dict(
+        re.findall(r"(?m)^\| \[`(\w+)`\]\(src/rankwise/wings/\w+(?:/README\.md|\.py)\) \| (.*) \|$", contributing)
+    )
+    assert rows.keys() == walls.CONTRACT.keys()
+    assert {wing: rows[wing] for wing in purposes} == purposes
+
+
+def test_readmes_name_their_commands_and_their_tests():
+    root: Any = typer.main.get_command(app)
+    for group in (root, *(one for one in root.commands.values() if hasattr(one, "commands"))):
+        for name, command in getattr(group, "commands", {}).items():
+            if wing := walls.wing_of(getattr(getattr(command, "function", None), "__module__", "")):
+                text = (SOURCE / "wings" / wing / "README.md").read_text(encoding="utf-8")
+                assert re.search(rf"`(?:[a-z-]+ )*{name}`", text), f"the README of {wing} does not name {name}"
+    for path in (SOURCE / "wings").glob("*/README.md"):
+        text, tests = path.read_text(encoding="utf-8"), f"tests/wings/{path.parent.name}"
+        assert f"pytest {tests}`" in text, path
+        assert (SOURCE.parents[1] / tests).is_dir()
 
 
 def test_tests_of_the_core_leave_out_pages_of_wings():
