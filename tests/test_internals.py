@@ -77,7 +77,7 @@ def test_private_names_of_torch_with_cuda(name: str):
     torch = pytest.importorskip("torch")
     if not torch.backends.cuda.is_built():
         pytest.skip("torch without CUDA")
-    found("torch", f"_C.{name}", "device/launching.py")
+    found("torch", f"_C.{name}", "base/device/launching.py")
 
 
 FORMATS = {
