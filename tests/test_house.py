@@ -23,6 +23,13 @@ MODULES = {
     for path in SOURCE.rglob("*.py")
 }
 """Module -> its text."""
+
+
+@functools.cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module])
+
+
 LISTED = {
     ".".join(["rankwise", *(part for part in path.relative_to(SOURCE).with_suffix("").parts if part != "__init__")]): (
         lazy.listing(path)
@@ -47,7 +54,7 @@ def statements(nodes: Iterable[ast.AST], *, inside: bool) -> Iterator[ast.AST]:
 def imports(module: str, *, inside: bool) -> set[str]:
     """Modules of rankwise that a module imports, with the packages that they are in."""
     names: list[str] = []
-    for node in statements(ast.parse(MODULES[module]).body, inside=inside):
+    for node in statements(tree(module).body, inside=inside):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -92,8 +99,8 @@ def test_a_ranker_has_few_methods():
 def test_few_private_attributes_are_used_by_others():
     places = [
         f"{module}:{node.lineno} {node.attr}"
-        for module, text in MODULES.items()
-        for node in ast.walk(ast.parse(text))
+        for module in MODULES
+        for node in ast.walk(tree(module))
         if isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr) and not _of_itself(node.value)
     ]
     assert len(places) < 60, "\n".join(places)
@@ -112,10 +119,8 @@ KINDS = {*table.RANKERS, *table.ENSEMBLES, *table.RECOMMENDERS, *table.SAVED_AS_
 def test_nobody_switches_on_kinds_of_rankers_outside_their_table():
     """No name or description is compared with a ranker's name, and nothing is asked twice for its class in a row."""
     places = []
-    for module, text in MODULES.items():
-        if module == "rankwise.rankers.table":
-            continue
-        for node in ast.walk(ast.parse(text)):
+    for module in MODULES.keys() - {"rankwise.rankers.table"}:
+        for node in ast.walk(tree(module)):
             if isinstance(node, ast.Compare) and _kinds_in(node):
                 places.append(f"{module}:{node.lineno} {ast.unparse(node)}")
             elif isinstance(node, ast.If) and len(_asked(node)) > 1:

@@ -117,6 +117,14 @@ def test_missing_extra_names_the_command():
     assert check.optional("json", "torch").loads("1") == 1
 
 
+def test_an_extra_that_lacks_another_library_says_which(tmp_path, monkeypatch):
+    (tmp_path / "library_of_an_extra.py").write_text("import no_such_library")
+    monkeypatch.syspath_prepend(tmp_path)
+    says = r"library_of_an_extra cannot be imported: No module named 'no_such_library'\. Install it with: pip .*export"
+    with pytest.raises(ImportError, match=says):
+        check.optional("library_of_an_extra", "export")
+
+
 def _is_module(name: str) -> bool:
     path = Path(rw.__file__).parents[1].joinpath(*name.split("."))
     return path.is_dir() or path.with_suffix(".py").exists()

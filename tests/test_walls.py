@@ -23,7 +23,7 @@ FRONT_DOORS = {
     "fairness": "rankwise.wings.fairness.policy",
     "judging": "rankwise.wings.judging.plan",
     "lab": "rankwise.wings.lab.experiments.reproduce",
-    "mlflow": "rankwise.wings.mlflow",
+    "mlflow": "rankwise.wings.mlflow.flavor",
     "nets": "rankwise.wings.nets.ranker",
     "recommend": "rankwise.wings.recommend.ease",
     "remote": "rankwise.wings.remote.download",
@@ -91,31 +91,27 @@ def test_the_house_without_wings_is_within_its_lines():
     assert counts.total() <= CORE, "\n".join(rows)
 
 
-def test_the_map_names_every_wing_and_what_it_is_for():
-    """Wings without a folder say it in their docstring."""
-    folders = SOURCE / "wings"
-    heads = [path.read_text(encoding="utf-8").partition("\n")[0] for path in folders.glob("*/README.md")]
-    purposes = dict(head.removeprefix("# ").split(": ", 1) for head in heads)
-    assert purposes.keys() == {path.name for path in folders.iterdir() if (path / "__init__.py").is_file()}
+README = {wing: (SOURCE / "wings" / wing / "README.md").read_text(encoding="utf-8") for wing in walls.CONTRACT}
+
+
+def test_the_map_has_what_each_wing_is_for():
     contributing = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = dict(
-        re.findall(r"(?m)^\| \[`(\w+)`\]\(src/rankwise/wings/\w+(?:/README\.md|\.py)\) \| (.*) \|$", contributing)
-    )
-    assert rows.keys() == walls.CONTRACT.keys()
-    assert {wing: rows[wing] for wing in purposes} == purposes
+    rows = re.findall(r"(?m)^\| \[`(\w+)`\]\(src/rankwise/wings/(\w+)/README\.md\) \| (.*) \|$", contributing)
+    assert {wing: f"# {folder}: {purpose}" for wing, folder, purpose in rows} == {
+        wing: text.partition("\n")[0] for wing, text in README.items()
+    }
 
 
-def test_readmes_name_their_commands_and_their_tests():
+@pytest.mark.parametrize("wing", README)
+def test_a_readme_is_short_and_names_commands_and_tests(wing):
+    assert README[wing].count("\n") <= 18
+    assert f"`.venv/bin/python -m pytest tests/wings/{wing}`" in README[wing]
+    assert (SOURCE.parents[1] / "tests" / "wings" / wing).is_dir()
     root: Any = typer.main.get_command(app)
-    for group in (root, *(one for one in root.commands.values() if hasattr(one, "commands"))):
+    for group in (root, *root.commands.values()):
         for name, command in getattr(group, "commands", {}).items():
-            if wing := walls.wing_of(getattr(getattr(command, "function", None), "__module__", "")):
-                text = (SOURCE / "wings" / wing / "README.md").read_text(encoding="utf-8")
-                assert re.search(rf"`(?:[a-z-]+ )*{name}`", text), f"the README of {wing} does not name {name}"
-    for path in (SOURCE / "wings").glob("*/README.md"):
-        text, tests = path.read_text(encoding="utf-8"), f"tests/wings/{path.parent.name}"
-        assert f"pytest {tests}`" in text, path
-        assert (SOURCE.parents[1] / tests).is_dir()
+            if walls.wing_of(getattr(getattr(command, "function", None), "__module__", "")) == wing:
+                assert re.search(rf"`(?:[a-z-]+ )*{name}`", README[wing]), f"rankwise {name} is not in the README"
 
 
 def test_tests_of_the_core_leave_out_pages_of_wings():

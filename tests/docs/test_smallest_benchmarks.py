@@ -85,6 +85,7 @@ RUNS = {
     "quality.interleaving": Smallest("--experiments 1 --impressions 4000 --keys 1"),
     "quality.intervals": Smallest("--repeats 3 --queries 3 10", quick=True),
     "quality.judges": Smallest("{mq2007-partial} --draws 4"),
+    "quality.kinds": Smallest("{cisi}/.. --sets diabetes --folds 1 --processes 1"),
     "quality.laplace": Smallest(
         ". --data synthetic --families trees --etas 10 --seeds 1 --folds 1 --processes 1", needs=("torch",)
     ),
@@ -118,6 +119,7 @@ RUNS = {
     "speed.gpu.nets": Smallest("--device cpu --small --epochs 1", needs=("torch",)),
     "speed.gpu.out_of_core": Smallest("--device cpu --documents 24000 --rounds 5", needs=("xgboost",)),
     "speed.gpu.trees": Smallest("--device cpu --queries 20 --rounds 12 --turns 1", needs=("xgboost",)),
+    "speed.install": Smallest("--environment", quick=True),
     "speed.memory": Smallest("--gigabytes 0.001 --rounds 2 --threads 1", needs=("xgboost",)),
     "speed.metrics": Smallest("--own --queries 50 --rounds 1 --threads 1"),
     "speed.neural": Smallest("--quick --only small --threads 1", needs=("torch",)),

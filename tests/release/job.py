@@ -353,6 +353,48 @@ def saved() -> None:
             assert np.array_equal(model.predict(data), numbers["lightgbm scores"]), archive
 
 
+@work
+def saves() -> None:
+    """Train models of every library here, save them in the folder named on the command line, and keep their scores."""
+    import numpy as np
+
+    import rankwise as rw
+
+    def trees(objective: str) -> Any:
+        return rw.LightGBMRanker(objective, rounds=5, leaves=5, threads=1)
+
+    data, folder = rw.synthetic(**LISTS), Path(sys.argv[2])
+    train, valid = rw.split(data, (0.7, 0.3), seed=0)
+    rankers: dict[str, Any] = {
+        "lightgbm": trees("lambdarank"),
+        "xgboost": rw.XGBoostRanker("xendcg", rounds=5, threads=1),
+        "bag": rw.bagged(trees("lambdarank"), folds=2),
+        "blend": rw.blended([trees("xendcg"), trees("softmax_ce")], folds=2),
+        "probabilities": rw.CalibratedRanker(trees("lambdarank"), method="platt"),
+    }
+    for name, ranker in rankers.items():
+        model = ranker.fit(train, valid)
+        model.save(folder / name)
+        np.save(folder / f"{name}.npy", model.predict(data))
+    np.savez(folder / "data.npz", features=data.features, labels=data.labels, offsets=data.offsets)
+
+
+@work
+def loads() -> None:
+    """Load what ``saves`` left, by another version in another environment, and score the same to the bit."""
+    import numpy as np
+
+    import rankwise as rw
+
+    folder = Path(sys.argv[2])
+    data = rw.RankingDataset(**np.load(folder / "data.npz"))
+    scores = {path.stem: np.load(path) for path in sorted(folder.glob("*.npy"))}
+    wrong = [name for name, kept in scores.items() if not np.array_equal(rw.load(folder / name).predict(data), kept)]
+    assert scores, "there are no models"
+    assert not wrong, f"they score otherwise: {wrong}"
+    print(", ".join(scores))
+
+
 if __name__ == "__main__":
     WORK[sys.argv[1]]()
     print("passed")

@@ -17,8 +17,9 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -156,18 +157,18 @@ def size_of(folder: Path) -> float:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
-def one(row: Row, python: str | None, wheel: Path, extra: str) -> None:
-    """Run the row of an extra."""
+def one(row: Row, python: str | None, wheel: Path, extra: str, cache: Path, work: Sequence[str]) -> None:
+    """Run the row of an extra; kernels that earlier rows with the same versions compiled are not compiled again."""
     if python is None:
         raise NotRunError(f"no Python {row.python} on this machine")
     constraints = newest() if row.versions == "newest" else lowest(extra, row.python)
     with environment(python, wheel, extra, constraints) as home:
         row.size = size_of(home / "env")
         interpreter = home / "env" / "bin" / "python"
-        own = clean(HOME=str(home), XDG_CACHE_HOME=str(home / "cache"))
+        own = clean(HOME=str(home), XDG_CACHE_HOME=str(cache))
         run(interpreter, "-c", "import rankwise; import sys; sys.exit(len(rankwise.__file__) == 0)", cwd=home, env=own)
-        for work in ("core", extra) if extra else ("core",):
-            run(interpreter, home / "job.py", work, cwd=home, env=own)
+        for name in work:
+            run(interpreter, home / "job.py", name, cwd=home, env=own)
 
 
 def circumstances(rows: Sequence[Row], python: str, wheel: Path) -> None:
@@ -229,6 +230,25 @@ def circumstances(rows: Sequence[Row], python: str, wheel: Path) -> None:
             print(row, flush=True)
 
 
+def earlier(row: Row, commit: str, python: str | None, wheel: Path) -> None:
+    """Train and save models with the wheel of a commit, and score them with the new one in another environment."""
+    if python is None:
+        raise NotRunError(f"no Python {row.python} on this machine")
+    with tempfile.TemporaryDirectory(prefix="rankwise-commit-") as folder:
+        source, models = Path(folder) / "source", Path(folder) / "models"
+        for place in source, models:
+            place.mkdir()
+        run("git", "archive", "--output", f"{source}.tar", commit, cwd=ROOT)
+        shutil.unpack_archive(f"{source}.tar", source, filter="data")
+        run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, source, cwd=source, env=dict(os.environ))
+        (old,) = Path(folder).glob("*.whl")
+        for work, of in ("saves", old), ("loads", wheel):
+            with environment(python, of, "xgboost", newest()) as home:
+                own = clean(HOME=str(home), XDG_CACHE_HOME=str(home / "cache"))
+                printed = run(home / "env" / "bin" / "python", home / "job.py", work, models, cwd=home, env=own)
+        row.notes.append(printed.splitlines()[0])
+
+
 def is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
@@ -246,6 +266,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--extras", nargs="*", default=list(EXTRAS), choices=EXTRAS)
     parser.add_argument("--versions", nargs="+", default=["newest", "lowest"], choices=("newest", "lowest"))
     parser.add_argument("--circumstances", nargs="*", default=list(CIRCUMSTANCES), choices=CIRCUMSTANCES)
+    parser.add_argument("--without-core", action="store_true", help="no row of the core, and its work in no other")
+    parser.add_argument("--commits", nargs="*", default=[], help="commits or tags whose models must score the same")
     parser.add_argument("--wheel", type=Path, help="a wheel instead of a new one")
     options = parser.parse_args(words)
     found = interpreters()
@@ -253,20 +275,30 @@ def main(words: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="rankwise-wheel-") as folder:
         wheel = options.wheel or build(Path(folder))
         print(f"{wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB\n", flush=True)
+        jobs: list[tuple[Row, Callable[[Row], None]]] = []
         for python in options.pythons:
-            extras = ["", *(options.extras if python == options.pythons[0] else ())]
-            for row in (Row(python, extra or "core", v) for extra in extras for v in options.versions):
-                began = time.monotonic()
-                try:
-                    one(row, found.get(python), wheel, "" if row.what == "core" else row.what)
-                    row.outcome = "passed"
-                except NotRunError as wrong:
-                    row.outcome, row.notes = "not run", [str(wrong)]
-                except (RuntimeError, AssertionError) as wrong:
-                    row.outcome, row.notes = "FAILED", [str(wrong)]
-                row.seconds = time.monotonic() - began
-                rows.append(row)
-                print(row, flush=True)
+            core = [] if options.without_core else ["core"]
+            for extra in [*(core and [""]), *(options.extras if python == options.pythons[0] else ())]:
+                work = [*core, extra] if extra else core
+                job: Callable[[Row], None] = partial(
+                    one, python=found.get(python), wheel=wheel, extra=extra, cache=Path(folder), work=work
+                )
+                jobs += [(Row(python, extra or "core", versions), job) for versions in options.versions]
+        for commit in options.commits:
+            job = partial(earlier, commit=commit, python=found.get(options.pythons[0]), wheel=wheel)
+            jobs.append((Row(options.pythons[0], f"models of {commit}", "newest"), job))
+        for row, job in jobs:
+            began = time.monotonic()
+            try:
+                job(row)
+                row.outcome = "passed"
+            except NotRunError as wrong:
+                row.outcome, row.notes = "not run", [str(wrong)]
+            except (RuntimeError, AssertionError) as wrong:
+                row.outcome, row.notes = "FAILED", [str(wrong)]
+            row.seconds = time.monotonic() - began
+            rows.append(row)
+            print(row, flush=True)
         others = found | (interpreters(NOBODY) if is_root() else {})  # one that users without rights may run, too
         if options.circumstances and (python := next((p for p in options.pythons if p in others), None)):
             more = [Row(python, what, "newest") for what in options.circumstances]

@@ -108,11 +108,12 @@ def test_the_lowest_versions_are_those_that_are_declared():
     for extra in ("", *matrix.EXTRAS):
         assert all(re.fullmatch(r"[\w.-]+==[\d.]+", line) for line in matrix.lowest(extra))
     assert "numpy==2.0" in matrix.lowest("")
+    assert {"numpy==2.3.2", "torch==2.9"} <= set(matrix.lowest("torch", "3.14")), "the lowest that have wheels for it"
     assert {"numpy==2.0", "optuna==5.0.0"} - set(matrix.lowest("tune")) <= {"optuna==5.0.0"}
 
 
 def test_a_row_that_fails_is_told(capsys, tmp_path, monkeypatch):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("what went wrong")
 
     monkeypatch.setattr(matrix, "one", fail)

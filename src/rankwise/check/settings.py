@@ -84,7 +84,7 @@ def optional(module: str, extra_name: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as missing:
-        raise _not_installed(module, extra_name) from missing
+        raise _not_installed(module, extra_name, missing) from missing
 
 
 def installed(module: str, extra_name: str) -> None:
@@ -100,8 +100,10 @@ def installed(module: str, extra_name: str) -> None:
         raise _not_installed(module, extra_name)
 
 
-def _not_installed(module: str, extra_name: str) -> MissingExtraError:
-    return MissingExtraError(f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'")
+def _not_installed(module: str, extra_name: str, missing: ImportError | None = None) -> MissingExtraError:
+    another = missing is not None and missing.name and missing.name.partition(".")[0] != module.partition(".")[0]
+    why = f"cannot be imported: {missing}" if another else "is not installed"
+    return MissingExtraError(f"{module} {why}. Install it with: pip install 'rankwise[{extra_name}]'")
 
 
 def free_path(path: str | Path, *, force: bool = False) -> Path:

@@ -174,7 +174,7 @@ def test_more_columns_than_databases_have_are_refused(tmp_path):
         rng.normal(size=(200, 900)), np.tile([0, 1, 2, 0, 1], 40), np.arange(0, 201, 5),
         feature_names=[f"feature {number}" for number in range(900)],
     )  # fmt: skip
-    model = rw.LinearRanker(transform="standard", threads=1).fit(data)
+    model = rw.LinearRanker(transform="standard", l2=1.0, threads=1).fit(data)
     with refusal(what="a query must have at most 1,600 columns, which all databases read", got="1,802"):
         rw.export(model, tmp_path / "model.sql", "sql")
 

@@ -84,17 +84,23 @@ def _title(one: Member) -> str:
 
 
 def member_kind(one: Member) -> object:
-    """Return what a member has in common with those that err alike: trees their objective, others their ranker.
+    """Return what those have in common that err alike: trees their objective and transform, others their ranker.
 
     >>> import rankwise as rw
     >>> member_kind(rw.LightGBMRanker("xendcg", leaves=7)) == member_kind(rw.bagged(rw.XGBoostRanker("xendcg")))
     True
+    >>> member_kind(rw.LightGBMRanker("xendcg")) == member_kind(rw.LightGBMRanker("xendcg", transform="raw+query"))
+    False
     >>> member_kind(rw.NeuralRanker("xendcg")), member_kind("price")
     ('neural', 'price')
     """
     ranker = one.ranker if isinstance(one, bagged) else one
     if isinstance(ranker, TreeRanker):
-        return TreeRanker, expressions.objective_of(ranker)
+        return (
+            TreeRanker,
+            expressions.objective_of(ranker),
+            *(() if ranker.transform is None else (ranker.transform,)),
+        )
     return ranker.name or type(ranker) if isinstance(ranker, Ranker) else ranker
 
 

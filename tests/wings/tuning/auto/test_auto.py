@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import rankwise as rw
@@ -406,10 +407,10 @@ def test_what_adds_more_by_luck_alone_is_not_added(data):
     assert averaged([floor, one, *worse], data, metric) == [floor]
 
 
-def test_small_data_have_a_floor_of_four_kinds_and_nets_come_last():
+def test_small_data_have_a_floor_of_five_kinds_and_nets_come_last():
     found, _ = portfolio.portfolio(1000)
     groups, floor = portfolio.groups_of(found), portfolio.floor(found)
-    assert {str(member_kind(found[group])) for group in floor} == {str(member_kind(one)) for one in found[:4]}
+    assert {str(member_kind(found[group])) for group in floor} == {str(member_kind(one)) for one in found[:5]}
     assert all(group in floor for group in groups[:13])
     nets = [number for number, one in enumerate(found) if one.name == "neural"]
     assert nets == list(range(len(found) - len(nets), len(found)))
@@ -485,6 +486,31 @@ def test_a_recipe_that_comes_again_has_another_seed_and_other_folds(data, tmp_pa
         assert values[name] == rw.bagged(alone, 3, fold_seed=seed).fit(data).out_of_fold_.mean["ndcg@10"]
     assert len(set(values.values())) == len(values)
     assert portfolio.names(recipes(1) * 3)[1:] == ["lightgbm(xendcg) again", "lightgbm(xendcg) again, 2"]
+
+
+def test_trees_with_values_within_the_query_are_a_kind_that_no_plain_forest_holds(tmp_path):
+    data = rw.synthetic(n_queries=36, n_docs=8, n_features=6, seed=4)
+    mixed = [*recipes(1), *recipes(1, leaves=5), *recipes(1, transform="raw+query")]
+    model = auto(recipes=mixed).fit(data)
+    weights = {entry.recipe: entry.weight for entry in model.leaderboard_.entries if not entry.blend}
+    assert weights.pop("lightgbm(xendcg, leaves=4, transform=raw+query)") == 0.5
+    assert [*weights.values()] == [0.25, 0.25]
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(rw.load(tmp_path / "model").predict(data), model.predict(data))
+    fast = auto(recipes=mixed, prefer="fast").fit(data)
+    assert fast.leaderboard_.chosen.recipe == "lightgbm average of 2 bags"
+    assert rw.export(fast, tmp_path / "model.tl", "treelite").is_file()
+
+
+def test_the_portfolio_suits_the_data(data):
+    def found(data: rw.RankingDataset, **settings: Any) -> str:
+        return str(auto(recipes=None, **settings)._recipes(data, None)[0])
+
+    assert "calibrated(max_label=4)" in found(data)
+    assert "calibrated(max_label=1)" in found(data.with_(labels=np.zeros(data.n_docs)))
+    assert "transform='raw+query'" in found(data)
+    assert "transform='raw+query'" not in found(data, prefer="fast")
+    assert "transform='raw+query'" not in found(data.with_(features=csr_array(data.features)))
 
 
 def test_averages_are_of_all_and_of_one_library(data, tmp_path):

@@ -187,8 +187,8 @@ class CatBoostRanker(TreeRanker):
         "random_strength": "uniform(0.0, 2.0, start=1.0)",
     }
     portfolio = (
-        Recipe("yeti", SMALL_DATA, small=(21,)),
-        Recipe("xendcg", SMALL_DATA | {"leaves": 31}, small=(22,)),
+        Recipe("yeti", SMALL_DATA, small=(22,)),
+        Recipe("xendcg", SMALL_DATA | {"leaves": 31}, small=(23,)),
         Recipe("yeti", LARGE_DATA | {"learning_rate": 0.1}, middle=(4,), large=(5,)),
     )
 

@@ -194,8 +194,8 @@ class XGBoostRanker(TreeRanker):
         "reg_lambda": "log(1e-3, 100.0, start=1.0)",
     }
     portfolio = (
-        Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(14,)),
-        Recipe("lambdarank", _DIVERSE, small=(17,)),
+        Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(15,)),
+        Recipe("lambdarank", _DIVERSE, small=(18,)),
         Recipe("lambdarank", LARGE_DATA, middle=(2,)),
         Recipe("lambdarank", LARGE_DATA | {"leaves": 127}, large=(1,)),
         Recipe("xendcg", _DIVERSE | {"leaves": 31}, middle=(7,)),

@@ -213,7 +213,7 @@ class Workers(ClusterBackend):
         from distributed import Lock
 
         with self.connected("waiting for another training to end"):
-            lock = Lock("rankwise", self.client.scheduler, self.client.loop)
+            lock = Lock("rankwise", scheduler_rpc=self.client.scheduler, loop=self.client.loop)
             while not self.call("waiting for another training to end", lock.acquire, timeout=GRACE):
                 pass
         try:

@@ -5,6 +5,8 @@ Every ranker states its recipes and their places in the order: ``Ranker.portfoli
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from rankwise import Ranker, RankingDataset, check
 from rankwise import objective as find_objective
 from rankwise.base.arrays import Keywords
@@ -64,6 +66,24 @@ def _changed(
     able = [one.__sklearn_clone__().set_params(**settings) for one, settings in changes if settings is not None]
     unable = [expressions.title_of(one) for one, settings in changes if settings is None]
     return able, [f"Left out: {listed(unable)}, which {unable_to}."] if unable else []
+
+
+def suited(recipes: Sequence[Ranker], data: RankingDataset, greatest: float, *, one_forest: bool) -> list[Ranker]:
+    """Return the recipes as these data need them, whose ``greatest`` label is the probability 1 of calibrated losses.
+
+    Trees with values within the query are left out where their columns would not fit into memory, as of sparse
+    features, or where ``one_forest`` is to become of all: they see other columns.
+
+    >>> import rankwise as rw
+    >>> data = rw.synthetic(n_queries=5, n_docs=5, seed=1)
+    >>> recipes = [rw.LightGBMRanker("calibrated"), rw.LightGBMRanker(transform="raw+query")]
+    >>> suited(recipes, data, 4.0, one_forest=True)
+    [lightgbm(calibrated(max_label=4))]
+    """
+    dense = type(data.features) is np.ndarray and not one_forest  # not sparse, and not mapped from a file
+    recipes = [one for one in recipes if dense or getattr(one, "transform", None) != "raw+query"]
+    loss = f"calibrated(max_label={max(greatest, 1.0):g})"
+    return [one.set_params(objective=loss) if expressions.objective_of(one) == "calibrated" else one for one in recipes]
 
 
 def learning(recipes: Sequence[Ranker], label: str) -> tuple[list[Ranker], list[str]]:

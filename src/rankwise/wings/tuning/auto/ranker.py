@@ -51,9 +51,10 @@ class AutoRanker(DelegatingRanker):
     worse than the best are left out: behind by more than two standard errors, or by more where there are many, on
     queries that members have not seen, paired by query. A bag is taken alone only where it is surely better.
 
-    On small data, of fewer than 60,000 documents, four kinds are averaged in any case, each on several divisions of the
-    queries: the default, a sum of losses, ``xendcg`` and a linear ranker. What the portfolio has beside these, nets
-    last, is added where the average is surely better with it, and no bag is taken alone.
+    On small data, of fewer than 60,000 documents, five kinds are averaged in any case, each on several divisions of the
+    queries: the default, the same with values within the query, a calibrated loss, a sum of losses and a linear ranker.
+    What the portfolio has beside these, nets last, is added where the average is surely better with it, and no bag is
+    taken alone.
 
     Ctrl-C ends the search and keeps the best so far; before the first round is complete it raises KeyboardInterrupt.
     How many recipes are complete is decided by the clock, and so is where the last training ends. With ``minutes=None``
@@ -237,6 +238,9 @@ class AutoRanker(DelegatingRanker):
     def _recipes(self, data: RankingDataset, label: str | None) -> tuple[list[Ranker], list[str]]:
         """Return the recipes, which learn from the labels of this name, and notes about those that are left out."""
         recipes, notes = portfolio.portfolio(data.n_docs) if self.recipes is None else (self._own(), [])
+        if self.recipes is None:
+            labels = data.labels if label is None else data.labels_of(label)
+            recipes = portfolio.suited(recipes, data, float(labels.max(initial=0.0)), one_forest=self.prefer == FAST)
         if self.monotone_constraints is not None:
             monotone.by_column(self.monotone_constraints, Schema.of(data))  # an error comes before the first training
             strict = self.recipes is not None

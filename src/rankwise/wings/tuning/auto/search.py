@@ -124,7 +124,10 @@ class RecipeRun:
         """Return its bag as a candidate."""
         if self.bag is None or self.evaluation is None:
             raise LookupError(self.name)
-        how: Keywords = {"library": self.recipe.name, "forest": hasattr(self.bag, "ranker_"), "metric": metric}
+        library, forest = self.recipe.name, hasattr(self.bag, "ranker_")
+        if isinstance(self.recipe, TreeRanker) and self.recipe.transform is not None:
+            library, forest = f"{library} with {self.recipe.transform}", False  # it cannot be added to plain forests
+        how: Keywords = {"library": library, "forest": forest, "metric": metric}
         how |= {"group": self.group, "floor": self.floor}
         return RankerCandidate(name=self.name, ranker=self.bag, evaluation=self.evaluation, **how)
 

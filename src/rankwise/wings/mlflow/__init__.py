@@ -1,0 +1,1 @@
+"""Rankers as models of MLflow."""
