@@ -65,11 +65,11 @@ docs-release: $(VENV)/.dev
 	@$(BIN)/mike deploy --push --update-aliases "$${TAG#v}" latest
 	@$(BIN)/mike set-default --push latest  # what the address without a version shows
 
-# What needs a wing, or several of them: pages and examples use all, and so do tests of kills and of damaged files.
+# What needs a wing, or is about one; pages of the core stay in. Examples use all, and so do tests of kills and of damaged files.
 WINGS := src/rankwise/wings tests/wings tests/integrations tests/docs tests/test_examples.py tests/test_wheel.py \
   $(patsubst %,tests/robustness/test_%.py,cluster full_disk fuzz_archives fuzz_logs fuzz_models fuzz_ratings fuzz_specs fuzz_texts kills) \
-  $(patsubst %,docs/%.md,auto better catalog clicks click-weights custom demo diversity engines experiments explain export fairness goals \
-    hybrid inside-engines judges judging linear neural rag recommend remote reports rerank scale serving similarity skew spark synthetic \
+  $(patsubst %,docs/%.md,auto better catalog clicks custom demo diversity engines experiments explain export fairness goals \
+    hybrid inside-engines judges judging linear neural rag recommend remote reports rerank serving similarity skew spark synthetic \
     text tutorial tuning) README.md docs/papers docs/results
 
 test-core: style

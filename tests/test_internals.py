@@ -25,7 +25,7 @@ NAMES = [
     ("numba.core.compiler", "CompileResult._find_referenced_environments", "compiling.py"),
     ("numba.core.registry", "CPUDispatcher.get_call_template", "compiling.py"),
     ("numba.core.registry", "CPUDispatcher.add_overload", "compiling.py"),
-    ("numba.core", "cgutils", "data/letor/decimals.py"),
+    ("numba.core", "cgutils", "data/io/letor/decimals.py"),
     ("numba.extending", "intrinsic", "models/scoring/quickscorer.py"),
     ("llvmlite.ir", "IRBuilder.shuffle_vector", "models/scoring/quickscorer.py"),
     ("llvmlite.ir", "IRBuilder.insert_element", "models/scoring/quickscorer.py"),
@@ -77,7 +77,7 @@ def test_private_names_of_torch_with_cuda(name: str):
     torch = pytest.importorskip("torch")
     if not torch.backends.cuda.is_built():
         pytest.skip("torch without CUDA")
-    found("torch", f"_C.{name}", "device/launching.py")
+    found("torch", f"_C.{name}", "base/device/launching.py")
 
 
 FORMATS = {
@@ -109,7 +109,7 @@ def test_fields_of_xgboosts_configuration():
     missing = {"max_bin", "rate_drop", "colsample_bynode", "lambdarank_pair_method", "nthread"}.difference(
         XGBoost().known()
     )
-    assert not missing, f"XGBoost's configuration has no {missing}, where rankers/trees/xgboost.py finds parameters"
+    assert not missing, f"XGBoost's configuration has no {missing}, where rankers/trees/xgboost finds them"
 
 
 def test_json_of_catboosts_trees_that_are_not_symmetric():

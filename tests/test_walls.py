@@ -2,12 +2,15 @@
 
 import re
 from collections import Counter
+from typing import Any
 
 import grimp
 import numpy as np
 import pytest
+import typer
 from scipy.sparse.csgraph import connected_components
 
+from rankwise.cli.app import app
 from tests import walls
 from tests.test_house import LISTED, MODULES, SOURCE, closure
 
@@ -77,14 +80,6 @@ def test_wings_are_within_their_lines(graph):
     assert all(brought(FRONT_DOORS[wing]) <= terms["brings"] for wing, terms in walls.CONTRACT.items()), "\n".join(rows)
 
 
-def test_a_wing_says_what_it_is_for():
-    for wing in walls.CONTRACT:
-        text = (SOURCE / "wings" / wing / "README.md").read_text(encoding="utf-8")
-        assert text.startswith(f"# {wing}: ")
-        assert text.count("\n") <= 18, wing
-        assert f"tests/wings/{wing}" in text or f"test_{wing}.py" in text, wing
-
-
 def test_the_house_without_wings_is_within_its_lines():
     counts = rooms()
     rows = [f"{room:16} {count:6,} lines" for room, count in counts.most_common()]
@@ -96,12 +91,40 @@ def test_the_house_without_wings_is_within_its_lines():
     assert counts.total() <= CORE, "\n".join(rows)
 
 
+README = {wing: (SOURCE / "wings" / wing / "README.md").read_text(encoding="utf-8") for wing in walls.CONTRACT}
+
+
+def test_the_map_has_what_each_wing_is_for():
+    contributing = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| \[`(\w+)`\]\(src/rankwise/wings/(\w+)/README\.md\) \| (.*) \|$", contributing)
+    assert {wing: f"# {folder}: {purpose}" for wing, folder, purpose in rows} == {
+        wing: text.partition("\n")[0] for wing, text in README.items()
+    }
+
+
+@pytest.mark.parametrize("wing", README)
+def test_a_readme_is_short_and_names_commands_and_tests(wing):
+    assert README[wing].count("\n") <= 18
+    assert f"`.venv/bin/python -m pytest tests/wings/{wing}`" in README[wing]
+    assert (SOURCE.parents[1] / "tests" / "wings" / wing).is_dir()
+    root: Any = typer.main.get_command(app)
+    for group in (root, *root.commands.values()):
+        for name, command in getattr(group, "commands", {}).items():
+            if walls.wing_of(getattr(getattr(command, "function", None), "__module__", "")) == wing:
+                assert re.search(rf"`(?:[a-z-]+ )*{name}`", README[wing]), f"rankwise {name} is not in the README"
+
+
 def test_tests_of_the_core_leave_out_pages_of_wings():
     """``make test-core`` runs no page whose examples call a wing."""
     root = SOURCE.parents[1]
     left_out = (root / "Makefile").read_text(encoding="utf-8").partition("WINGS :=")[2].partition("\n\n")[0]
     wings = walls.CONTRACT.keys() - {"datasets"}  # data to try things on, as the tests of the core do
-    names = [name for name, module in LISTED["rankwise"].items() if walls.wing_of(module) in wings]
+    names = [
+        f"{space}.{name}".removeprefix("rankwise.")
+        for space in ("rankwise", *(f"rankwise.{one}" for one in ("data", "metrics", "objectives", "results")))
+        for name, module in LISTED[space].items()
+        if walls.wing_of(module) in wings
+    ]
     of_wing = re.compile(rf"(?m)^(?:>>>|\.\.\.) .*\brw\.(?:{'|'.join([*names, *wings])})\b")
     for page in (root / "README.md", *(root / "docs").glob("*.md")):
         if of_wing.search(page.read_text(encoding="utf-8")):

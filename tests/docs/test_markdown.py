@@ -8,6 +8,9 @@ from markdown_it import MarkdownIt
 
 HERE = Path(__file__).parents[2]
 PAGES = [*HERE.glob("*.md"), *sorted((HERE / "docs").rglob("*.md"))]
+READMES = [path for room in ("benchmarks", "examples", "src") for path in sorted((HERE / room).rglob("README.md"))]
+_NAMED = re.compile(r"`((?:benchmarks|docs|examples|src|tests)/[\w./-]+)`|`\S+ -m pytest (?:-\S+ )*([\w./-]+)`")
+_LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 _BAR = re.compile(r"(?<!\\)\|")
 
 
@@ -40,3 +43,27 @@ def test_a_blank_line_and_a_missing_cell_are_found():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HERE).as_posix())
 def test_the_tables_of_a_page_are_whole(page: Path):
     assert not broken_rows(page.read_text(encoding="utf-8"))
+
+
+def lost_files(page: Path, text: str) -> list[str]:
+    """Files and folders of the repository that a page names or links to, and that are not there."""
+    named = {HERE / (one or other) for one, other in _NAMED.findall(text) if not re.search(r"NAME|1\.2\.3", one)}
+    linked = {page.parent / link for link in _LINK.findall(text)}
+    return sorted(str(path) for path in named | linked if not path.exists())
+
+
+def test_lost_files_are_found():
+    page = HERE / "examples" / "README.md"
+    assert not lost_files(page, "`tests/docs/` and `tests/test_NAME.py`, [a](../docs/img/), [b](https://c.d), [e](#f)")
+    assert lost_files(page, "`tests/docs/gone.py`, [a](gone.md#b)") == [
+        str(HERE / "examples" / "gone.md"),
+        str(HERE / "tests" / "docs" / "gone.py"),
+    ]
+    assert lost_files(page, "run `python -m pytest tests/gone`") == [str(HERE / "tests" / "gone")]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: page.relative_to(HERE).as_posix())
+def test_files_that_a_page_names_are_there(page: Path):
+    """But for the changelog, which names what there was."""
+    if page.name != "CHANGELOG.md":
+        assert not lost_files(page, page.read_text(encoding="utf-8"))

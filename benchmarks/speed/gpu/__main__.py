@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.gpu [--json gpu.json] [--only lists] [--lists gamma] [--profile approx_ndcg]
 
-Lists are ragged here and padded to the longest there (``gpu_padded.py``, written with care): eager as they come, eager
+Lists are ragged here and padded to the longest there (``padded.py``, written with care): eager as they come, eager
 in batches of 128 after sorting by length (bucketed), and compiled as they come. Everyone gives value and gradient in
 single precision. Every set of MSLR-like lists has one of 1,251 documents, as many as MSLR's longest.
 
