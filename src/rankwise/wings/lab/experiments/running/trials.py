@@ -181,7 +181,7 @@ def _trained(cell: TrialCell, train: Any, valid: Any, test: RankingDataset) -> t
         tuning = tune(
             train,
             valid,
-            single.objective,
+            single.objective or None,
             ranker=single.name,
             metric=spec.decide,
             trials=spec.tune_trials or None,
