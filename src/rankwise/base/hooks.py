@@ -22,7 +22,12 @@ def places(what: str) -> dict[str, tuple[str, str]]:
 
 
 def find(what: str, of: str) -> Any:
-    """Import the function or class that is the ``what`` of the things called ``of``."""
+    """Import the function or class that is the ``what`` of the things called ``of``; an error if its wing is absent."""
+    if of not in _places[what]:
+        raise ModuleNotFoundError(
+            f"no wing of this installation brings the {what} {of!r}: a folder of rankwise/wings is missing. "
+            "Install rankwise again."
+        )
     module, name = _places[what][of]
     return getattr(importlib.import_module(module), name)
 
@@ -34,7 +39,12 @@ class Table(Mapping[str, Any]):
         self._what, self._own = what, own
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
         return self._own[name] if name in self._own else find(self._what, name)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
     def __contains__(self, name: object) -> bool:  # without an import
         return name in self._own or name in _places[self._what]
