@@ -185,7 +185,9 @@ _NAMESPACES = {
     "trec": "read_qrels read_run write_qrels write_run",
 }
 NAMES = {f"rw.{name}": f"rw.{space}.{name}" for space, names in _NAMESPACES.items() for name in names.split()} | {
-    "rw.judge": "rw.trec.join"
+    "rw.judge": "rw.trec.join",
+    "rw.model_selection.Leaderboard": "rw.results.Leaderboard",
+    "rw.model_selection.Tuning": "rw.results.Tuning",
 }
 """Old public name -> new public name."""
 
