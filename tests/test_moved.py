@@ -64,21 +64,22 @@ def test_every_name_that_there_was_is_there():
     for name in BEFORE:
         assert name in LISTED or f"rw.{name}" in moved.NAMES, name
         assert quiet(name) is not None
-    assert set(moved.NAMES) == {f"rw.{name}" for name in BEFORE if name not in LISTED}
+    of_front_door = {name for name in moved.NAMES if name.count(".") == 1}
+    assert of_front_door == {f"rw.{name}" for name in BEFORE if name not in LISTED}
 
 
 @pytest.mark.parametrize("old", sorted(moved.NAMES))
 def test_an_old_name_is_the_same_object_with_a_warning(old):
-    name, new = old.removeprefix("rw."), moved.NAMES[old]
+    (module, _, name), new = f"rankwise{old.removeprefix('rw')}".rpartition("."), moved.NAMES[old]
     with pytest.warns(DeprecationWarning, match="now; the old name") as caught:
-        found = getattr(rw, name)
+        found = getattr(importlib.import_module(module), name)
     assert found is place(new)
     assert new.rpartition(".")[2] == {"judge": "join"}.get(name, name)
     assert str(caught[0].message) == f"{old} is {new} now; the old name goes with 0.4"
     assert caught[0].filename == __file__
     space: dict[str, Any] = {}
     with pytest.warns(DeprecationWarning, match=f"^{old} is {new} now"):
-        exec(f"from rankwise import {name}", space)  # noqa: S102
+        exec(f"from {module} import {name}", space)  # noqa: S102
     assert space[name] is found
 
 
