@@ -17,7 +17,7 @@ def test_what_an_absent_wing_would_bring_is_named(monkeypatch):
 
 
 def test_a_table_is_read_and_shown_as_a_dictionary():
-    table = hooks.Table("metric", {"own": int})
+    table = hooks.ByName("metric", {"own": int})
     assert {"own", "kendall"} <= set(table)
     assert table["kendall"] is rw.metrics.Kendall
     assert table.get("nothing") is None

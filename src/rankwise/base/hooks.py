@@ -32,7 +32,7 @@ def find(what: str, of: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-class Table(Mapping[str, Any]):
+class ByName(Mapping[str, Any]):
     """Things by name: those of a dictionary, then those that are registered as ``what``."""
 
     def __init__(self, what: str, own: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from rankwise.evaluation.score_files import columns_to_rank as columns_to_rank
 from rankwise.evaluation.score_files import in_order_of as in_order_of
 from rankwise.evaluation.score_files import read_scores as read_scores
 from rankwise.evaluation.systems import Evaluated as Evaluated
-from rankwise.evaluation.systems import FeatureModel as FeatureModel
+from rankwise.evaluation.systems import FeaturePredictor as FeaturePredictor
 from rankwise.evaluation.systems import IrDataset as IrDataset
 from rankwise.evaluation.systems import Predictor as Predictor
 from rankwise.evaluation.systems import Run as Run

@@ -19,7 +19,7 @@ from rankwise.data.io.file_formats import read_bytes, shown
 from rankwise.evaluation import trec
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.ranking_names import names
-from rankwise.evaluation.systems import FeatureModel
+from rankwise.evaluation.systems import FeaturePredictor
 from rankwise.metrics.base import Metric
 from rankwise.models import formats
 from rankwise.statistics.evaluation import Evaluation
@@ -117,7 +117,7 @@ def _array(content: bytes, path: Path) -> NDArray[np.float64]:
     return np.frombuffer(values, dtype).astype(np.float64)
 
 
-def columns_to_rank(models: Iterable[FeatureModel]) -> Keywords:
+def columns_to_rank(models: Iterable[FeaturePredictor]) -> Keywords:
     """Arguments of ``rw.read_csv`` and ``rw.read_parquet`` for a table by which rankings are judged.
 
     They name the features of all models, with their categories, and none where there is no model; nothing, which reads
@@ -138,7 +138,7 @@ def columns_to_rank(models: Iterable[FeatureModel]) -> Keywords:
 
 
 def read_ranking(
-    path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: bool, model: FeatureModel | None = None
+    path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: bool, model: FeaturePredictor | None = None
 ) -> Ranking:
     """Read the scores of a file or a model, with the data that they belong to: DATA, or a run joined with qrels.
 

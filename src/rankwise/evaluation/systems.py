@@ -28,7 +28,7 @@ class Predictor(Protocol):
         """Return one score per document."""
 
 
-class FeatureModel(Predictor, Protocol):
+class FeaturePredictor(Predictor, Protocol):
     """A trained ranker of features."""
 
     def predict(self, data: "ModelInput", /) -> Array:

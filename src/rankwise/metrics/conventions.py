@@ -71,7 +71,7 @@ _OURS: dict[str, type[RankMetric]] = {
     "SetR": Recall,
     "Success": Hit,
 }
-_NAMES: Mapping[str, type[RankMetric]] = hooks.Table("metric of others", _OURS)
+_NAMES: Mapping[str, type[RankMetric]] = hooks.ByName("metric of others", _OURS)
 _NEED_CUTOFF = ("P", "P_IA", "StRecall", "Precision", "R", "Recall", "Success", "success", "map_cut", "ndcg_cut")
 _ARGUMENTS = {"rel": "relevant", "dcg": "gain"}
 """Our names for arguments of ir_measures."""

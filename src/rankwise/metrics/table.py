@@ -31,7 +31,7 @@ _OURS: dict[str, type[RankMetric]] = {
         *(NumQ, NumRet, NumRel, NumRelRet, Reward),
     )
 }
-METRICS: Mapping[str, type[RankMetric]] = hooks.Table("metric", _OURS)
+METRICS: Mapping[str, type[RankMetric]] = hooks.ByName("metric", _OURS)
 """Those of wings, too."""
 
 

@@ -31,7 +31,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
         *(BPR, ListMLE, Calibrated, Distil, MarginMSE),
     )
 }
-WRAPPERS: Mapping[str, type[Objective]] = hooks.Table("wrapper", {cls.name: cls for cls in (stochastic, weighted, on)})
+WRAPPERS: Mapping[str, type[Objective]] = hooks.ByName("wrapper", {cls.name: cls for cls in (stochastic, weighted, on)})
 """Those of wings, too."""
 
 

@@ -224,10 +224,10 @@ def test_nets_and_what_is_too_large_are_refused(tmp_path, monkeypatch):
 
 def test_a_query_reads_any_table():
     """Another transform may stand between the table and the model: columns are named by who calls."""
-    from rankwise.wings.exports.sql import Steps, score
+    from rankwise.wings.exports.sql import SqlSteps, score
 
     model = trained("lightgbm").model_
-    steps = Steps([f'"{name}" AS a{number}' for number, name in enumerate(NAMES)], table="(SELECT * FROM documents)")
+    steps = SqlSteps([f'"{name}" AS a{number}' for number, name in enumerate(NAMES)], table="(SELECT * FROM documents)")
     steps.add(f"a{number} AS b{number}" for number in range(8))
     case = plain(trained("lightgbm"), 50)
     text = steps.select(score(model, {number: f"b{number}" for number in range(8)}, steps, model.schema))

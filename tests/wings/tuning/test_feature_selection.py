@@ -12,7 +12,7 @@ from rankwise.model_selection.fold_splits import fold_list
 from rankwise.statistics.significance import t_test
 from rankwise.wings.tuning import feature_steps
 from rankwise.wings.tuning.feature_selection import FeatureSelection, _selected
-from rankwise.wings.tuning.feature_steps import Step, Steps, Units, with_columns
+from rankwise.wings.tuning.feature_steps import FeatureSteps, Step, Units, with_columns
 from tests.refusals import refuses
 
 NAMES = ["weak", "strong", "copy of strong", "near", *(f"noise {number}" for number in range(6))]
@@ -117,7 +117,7 @@ def test_what_loses_nothing_goes_before_what_may_lose_something():
     data = planted(40, seed=8)
     faint = data.features[:, [0]] + 3.0 * np.random.default_rng(5).normal(size=(data.n_docs, 1))
     data = data.with_(features=np.hstack([data.features, faint]), feature_names=None)
-    steps = Steps(Least(), data, Units.of(data, None), rw.metric("ndcg@10"), 0)
+    steps = FeatureSteps(Least(), data, Units.of(data, None), rw.metric("ndcg@10"), 0)
     every, average, sure = steps.walk(data, None, [11.0] * 3)
     assert {*sure.chosen} < {*average.chosen} < {*every.chosen}
     assert 10 in set(average.chosen) - set(sure.chosen)
@@ -206,15 +206,15 @@ def test_rankers_and_data_of_every_kind(ranker: str, kind: str):
 
 
 def test_measuring_ends_by_ctrl_c_and_by_time(monkeypatch: pytest.MonkeyPatch):
-    walk, began = Steps.walk, []
+    walk, began = FeatureSteps.walk, []
 
-    def interrupted(self: Steps, *arguments: Any) -> Any:
+    def interrupted(self: FeatureSteps, *arguments: Any) -> Any:
         began.append(1)
         if len(began) == last:
             raise KeyboardInterrupt
         return walk(self, *arguments)
 
-    monkeypatch.setattr(Steps, "walk", interrupted)
+    monkeypatch.setattr(FeatureSteps, "walk", interrupted)
     last = 4
     part = rw.select_features(Least(), planted(), folds=4)
     assert (part.stopped, part.folds) == ("interrupted", 2)
@@ -227,7 +227,7 @@ def test_measuring_ends_by_ctrl_c_and_by_time(monkeypatch: pytest.MonkeyPatch):
         KeyboardInterrupt,
         what="interrupted before two folds were measured",
     )
-    monkeypatch.setattr(Steps, "walk", walk)
+    monkeypatch.setattr(FeatureSteps, "walk", walk)
     start = time.perf_counter()
     part = rw.select_features(Least(), planted(), folds=10, minutes=1e-9)
     assert (part.stopped, part.folds) == ("time", 2)
@@ -268,7 +268,7 @@ def test_the_cost_of_a_fold_is_chosen_by_the_other_folds():
         return [Step(every, worth, worth, groups, before), Step(one, worth[:1], worth[:1], groups[:1], after)]
 
     paths = [path(0, 0.0), path(sizes[0], -0.1), path(sizes[1], 0.2)]  # fewer features are better, and worse
-    steps = Steps(Least(), data, units, rw.metric("ndcg@10"), 0)
+    steps = FeatureSteps(Least(), data, units, rw.metric("ndcg@10"), 0)
     found = _selected(steps, paths, plan, [10.0, 1.0], 10.0, 0.0, 0.95, "finished")
     lost = paths[2][0].values - paths[2][1].values  # fold 2 believes fold 1, and fold 1 keeps all, as fold 2 says
     assert found.loss == pytest.approx(lost.sum() / sum(sizes), rel=1e-12)

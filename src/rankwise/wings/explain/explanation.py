@@ -13,7 +13,7 @@ from rankwise import check
 from rankwise.base import tables
 from rankwise.base.arrays import Array, Ids, Json
 from rankwise.base.sparse import dense
-from rankwise.evaluation import FeatureModel
+from rankwise.evaluation import FeaturePredictor
 from rankwise.models import in_from_frame, is_frame, lists_of
 from rankwise.statistics import Result
 from rankwise.wings.explain.breakdown import TOP, Breakdown, digits_for, other_features, shortened_value
@@ -207,7 +207,7 @@ class Explanation(Result):
         return (added,)
 
 
-def explain(model: FeatureModel, data: "ModelInput", query: object = None) -> Explanation:
+def explain(model: FeaturePredictor, data: "ModelInput", query: object = None) -> Explanation:
     """Explain the scores that a model gives the documents of one query, by their features.
 
     ``data`` is a RankingDataset, or a table with query ids; labels are shown where there are some. ``query`` is the id

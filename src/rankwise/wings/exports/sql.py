@@ -48,7 +48,7 @@ def write(source: ExportSource) -> ExportedFile:
     return ExportedFile(content, f"read it in the database, where a table or view documents is: {source.path}")
 
 
-class Steps:
+class SqlSteps:
     """The steps of a query, which are common table expressions: each has the columns of the one before, and more."""
 
     def __init__(self, columns: Iterable[str], table: str = "documents") -> None:
@@ -74,11 +74,11 @@ class Steps:
 def query(model: Model, names: Sequence[str]) -> str:
     """Return the query, which selects ``qid``, ``document`` and ``score``."""
     columns = {number: f"f{number}" for number in sorted(_used(model))}
-    steps = Steps(f"{_present(quoted(names[n]), model.schema, n)} AS {name}" for n, name in columns.items())
+    steps = SqlSteps(f"{_present(quoted(names[n]), model.schema, n)} AS {name}" for n, name in columns.items())
     return steps.select(score(model, columns, steps, model.schema))
 
 
-def score(model: Model, columns: Mapping[int, str], steps: Steps, schema: Schema) -> str:
+def score(model: Model, columns: Mapping[int, str], steps: SqlSteps, schema: Schema) -> str:
     """Return the expression of a model's score; what else it needs goes to ``steps``.
 
     ``columns`` names the features by their numbers, whichever step they come from; ``schema`` lists their categories.
@@ -162,7 +162,7 @@ def _sum(terms: Sequence[str]) -> str:
     return terms[0]
 
 
-def _linear(model: LinearModel, columns: Mapping[int, str], steps: Steps) -> str:
+def _linear(model: LinearModel, columns: Mapping[int, str], steps: SqlSteps) -> str:
     """Return the score of a linear model."""
     transform, count, me = model.transform, model.schema.count, steps.last
     own = model.weights[:count]
@@ -176,7 +176,7 @@ def _linear(model: LinearModel, columns: Mapping[int, str], steps: Steps) -> str
     return _sum(terms + [f"{number(inside[place])} * {name}" for place, name in inner.items()])
 
 
-def _within(columns: Mapping[int, str], steps: Steps) -> dict[int, str]:
+def _within(columns: Mapping[int, str], steps: SqlSteps) -> dict[int, str]:
     """Return the names of values within the query, 0 where they are missing."""
     me, each = steps.last, "OVER (PARTITION BY qid)"
     if columns:

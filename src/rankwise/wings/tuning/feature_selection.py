@@ -32,7 +32,7 @@ from rankwise.statistics import (
     t_test,
     weighted_mean,
 )
-from rankwise.wings.tuning.feature_steps import Step, Steps, Units, with_columns
+from rankwise.wings.tuning.feature_steps import FeatureSteps, Step, Units, with_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -242,7 +242,7 @@ def select_features(
     (True, True, True)
     """
     seed, measure = check.integer("seed", seed, least=0), metrics_.metric(metric)
-    steps = Steps(checked_ranker(ranker), data, Units.of(data, costs), measure, seed)
+    steps = FeatureSteps(checked_ranker(ranker), data, Units.of(data, costs), measure, seed)
     if not data.n_features:
         raise check.error("there are no features to select from", got=repr(data))
     weights = np.ones(data.n_queries) if data.weights is None else data.weights
@@ -286,8 +286,8 @@ def select_features(
 
 
 def _selected(
-    steps: Steps, paths: list[list[Step]], plan: Sequence[Fold], budgets: list[float], most: float, tolerance: float,
-    level: float, stopped: str,
+    steps: FeatureSteps, paths: list[list[Step]], plan: Sequence[Fold], budgets: list[float], most: float,
+    tolerance: float, level: float, stopped: str,
 ) -> FeatureSelection:  # fmt: skip
     """Choose a step, and measure the choice."""
     final, *tested = paths

@@ -140,7 +140,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Steps:
+class FeatureSteps:
     """Drops units step by step, by training queries alone."""
 
     ranker: Any
