@@ -80,12 +80,12 @@ def suited(
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=5, n_docs=5, seed=1)
-    >>> recipes = [rw.LightGBMRanker("calibrated"), rw.LightGBMRanker(transform="raw+query")]
+    >>> recipes = [rw.LightGBMRanker("calibrated"), rw.LightGBMRanker("xendcg", transform="raw+query")]
     >>> able, notes = suited(recipes, data, None, one_forest=True)
     >>> able
-    [lightgbm(calibrated(max_label=4))]
+    [lightgbm(calibrated(max_label=2))]
     >>> notes[0].split(", for")[0]
-    'Left out: lightgbm(lambdarank, transform=raw+query)'
+    'Left out: lightgbm(xendcg, transform=raw+query)'
     """
     labels = data.labels if label is None else data.labels_of(label)
     wide = [one for one in recipes if getattr(one, "transform", None) == "raw+query"]
