@@ -502,15 +502,51 @@ def test_trees_with_values_within_the_query_are_a_kind_that_no_plain_forest_hold
     assert rw.export(fast, tmp_path / "model.tl", "treelite").is_file()
 
 
-def test_the_portfolio_suits_the_data(data):
-    def found(data: rw.RankingDataset, **settings: Any) -> str:
-        return str(auto(recipes=None, **settings)._recipes(data, None)[0])
+def test_the_portfolio_suits_the_data(data, tmp_path):
+    def found(data: rw.RankingDataset, **settings: Any) -> tuple[str, str]:
+        recipes, notes = auto(recipes=None, **settings)._recipes(data, None)
+        return str(recipes), " ".join(notes)
 
-    assert "calibrated(max_label=4)" in found(data)
-    assert "calibrated(max_label=1)" in found(data.with_(labels=np.zeros(data.n_docs)))
-    assert "transform='raw+query'" in found(data)
-    assert "transform='raw+query'" not in found(data, prefer="fast")
-    assert "transform='raw+query'" not in found(data.with_(features=csr_array(data.features)))
+    assert "calibrated(max_label=4)" in found(data)[0]
+    assert "calibrated(max_label=1)" in found(data.with_(labels=data.labels / 8))[0]
+    recipes, notes = found(data)
+    assert "transform='raw+query'" in recipes
+    assert "raw+query" not in notes
+    (tmp_path / "rows.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n1 qid:2 1:1\n0 qid:2 1:2\n")
+    mapped = rw.open_data(tmp_path / "rows.txt")
+    sparse = data.with_(features=csr_array(data.features))
+    for one, settings, why in ((data, {"prefer": "fast"}, "prefer=fast"), (sparse, {}, "sparse"), (mapped, {}, "disk")):
+        recipes, notes = found(one, **settings)
+        assert "transform='raw+query'" not in recipes
+        assert re.search(rf"Left out: lightgbm\(lambdarank, transform=raw\+query\), for [^.]*{why}", notes)
+
+
+@pytest.mark.parametrize("queries", [0, 1])
+def test_a_search_needs_two_queries_with_different_labels(queries, data):
+    labels = np.full(data.n_docs, 2.0)
+    labels[: queries * 3] = 0.0
+    what = "a search needs two queries at least that have documents of different labels"
+    with refusal(what=what, got=f"{queries} of 36 queries"):
+        auto(recipes=None, max_recipes=6).fit(data.with_(labels=labels))
+
+
+def test_recipes_that_fail_alike_or_are_left_out_twice_are_named_once():
+    linear = [rw.LinearRanker("softmax_ce")] * 2
+    _, notes = portfolio.with_goals([rw.LightGBMRanker("xendcg"), *linear], {"ap": 0.5})
+    assert notes == ["Left out: linear(softmax_ce), which takes no constraints."]
+    data = rw.RankingDataset([[0.0], [1.0]], [0, 1], [0, 2], categorical=[0])
+    assert portfolio.taking([rw.LightGBMRanker("xendcg"), *linear], data)[1][0].startswith(
+        "Left out: linear(softmax_ce): "
+    )
+
+
+def test_recipes_that_cannot_learn_from_the_data_share_a_line_of_the_leaderboard(data):
+    features = data.features.copy()
+    features[0, 0] = np.inf
+    wide = [*recipes(1), *recipes(2, transform="raw+query")]
+    board = auto(recipes=wide).fit(data.with_(features=features)).leaderboard_
+    (line,) = (note for note in board.table().notes if " failed: " in note)
+    assert line.startswith("lightgbm(xendcg, transform=raw+query) and lightgbm(lambdarank) failed: a transform within")
 
 
 def test_averages_are_of_all_and_of_one_library(data, tmp_path):

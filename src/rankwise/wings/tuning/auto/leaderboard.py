@@ -11,7 +11,7 @@ import numpy as np
 from rankwise import Ranker, RankingDataset
 from rankwise.base import tables
 from rankwise.base.arrays import Json, Keywords
-from rankwise.statistics import Result, plain, wins_ties_losses
+from rankwise.statistics import Result, listed, plain, wins_ties_losses
 from rankwise.wings.tuning.auto.choice import RankerCandidate, differences, gap
 
 if TYPE_CHECKING:
@@ -170,12 +170,16 @@ class Leaderboard(Result):
             if entry.state != "not tried"
         )
         waiting = [entry.recipe for entry in self.entries if entry.state == "not tried"]
+        failed: dict[str, list[str]] = {}
+        for entry in self.entries:
+            if entry.reason:
+                failed.setdefault(entry.reason, []).append(entry.recipe)
         notes = [
             self.verdict(),
             f"{tables.count(self.tried, 'recipe')} tried in {tables.duration(self.seconds)}; {STOPS[self.stopped]}.",
             f"Values are those of {tables.count(self.queries, 'query', 'queries')} that no member had seen, and "
             "differences are paired by query; a value that was chosen among several is a little too good.",
-            *(f"{entry.recipe} failed: {entry.reason}" for entry in self.entries if entry.reason),
+            *(f"{listed(names)} failed: {reason}" for reason, names in failed.items()),
             *([f"Not tried: {', '.join(waiting)}."] if waiting else []),
             *self.notes,
         ]

@@ -10,6 +10,8 @@ import numpy as np
 from rankwise import Ranker, RankingDataset, check
 from rankwise import objective as find_objective
 from rankwise.base.arrays import Keywords
+from rankwise.base.sparse import is_sparse
+from rankwise.data.io import DiskDataset
 from rankwise.objectives import on
 from rankwise.objectives.table import native
 from rankwise.objectives.wrappers import MORE_LABELS
@@ -64,26 +66,59 @@ def _changed(
     """Return clones of the recipes with changed parameters, and a note of those for which there is no change."""
     changes = [(one, change(one)) for one in recipes]
     able = [one.__sklearn_clone__().set_params(**settings) for one, settings in changes if settings is not None]
-    unable = [expressions.title_of(one) for one, settings in changes if settings is None]
+    unable = [*dict.fromkeys(expressions.title_of(one) for one, settings in changes if settings is None)]
     return able, [f"Left out: {listed(unable)}, which {unable_to}."] if unable else []
 
 
-def suited(recipes: Sequence[Ranker], data: RankingDataset, greatest: float, *, one_forest: bool) -> list[Ranker]:
-    """Return the recipes as these data need them, whose ``greatest`` label is the probability 1 of calibrated losses.
+def suited(
+    recipes: Sequence[Ranker], data: RankingDataset, label: str | None, *, one_forest: bool
+) -> tuple[list[Ranker], list[str]]:
+    """Return the recipes as these data need them, and a note of those that they do not suit.
 
-    Trees with values within the query are left out where their columns would not fit into memory, as of sparse
-    features, or where ``one_forest`` is to become of all: they see other columns.
+    The greatest label of this name is the probability 1 of calibrated losses. Trees with values within the query are
+    left out where features are sparse or on disk, or where ``one_forest`` is to become of all.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=5, n_docs=5, seed=1)
-    >>> recipes = [rw.LightGBMRanker("calibrated"), rw.LightGBMRanker(transform="raw+query")]
-    >>> suited(recipes, data, 4.0, one_forest=True)
-    [lightgbm(calibrated(max_label=4))]
+    >>> recipes = [rw.LightGBMRanker("calibrated"), rw.LightGBMRanker("xendcg", transform="raw+query")]
+    >>> able, notes = suited(recipes, data, None, one_forest=True)
+    >>> able
+    [lightgbm(calibrated(max_label=2))]
+    >>> notes[0].split(", for")[0]
+    'Left out: lightgbm(xendcg, transform=raw+query)'
     """
-    dense = type(data.features) is np.ndarray and not one_forest  # not sparse, and not mapped from a file
-    recipes = [one for one in recipes if dense or getattr(one, "transform", None) != "raw+query"]
-    loss = f"calibrated(max_label={max(greatest, 1.0):g})"
-    return [one.set_params(objective=loss) if expressions.objective_of(one) == "calibrated" else one for one in recipes]
+    labels = data.labels if label is None else data.labels_of(label)
+    wide = [one for one in recipes if getattr(one, "transform", None) == "raw+query"]
+    why = _too_wide(data, one_forest=one_forest) if wide else ""
+    titles = [expressions.title_of(one, "transform=raw+query") for one in wide]
+    loss = f"calibrated(max_label={max(float(labels.max()), 1.0):g})"
+    able = [
+        one.set_params(objective=loss) if expressions.objective_of(one) == "calibrated" else one
+        for one in recipes
+        if not (why and one in wide)
+    ]
+    return able, [f"Left out: {listed([*dict.fromkeys(titles)])}, for {why}."] if why else []
+
+
+def _too_wide(data: RankingDataset, *, one_forest: bool) -> str:
+    """Return why trees cannot have values within the query here; empty where they can."""
+    if one_forest:
+        return "its trees see other columns than those of the one forest that prefer=fast makes"
+    if is_sparse(data.features):
+        return "values within the query would fill the zeros of sparse features"
+    on_disk = isinstance(data, DiskDataset)
+    return "values within the query are made in memory, and the features are on disk" if on_disk else ""
+
+
+def check_varied(data: RankingDataset, label: str | None) -> None:
+    """Raise an error where there are no two queries, to learn from and to judge by, whose labels differ within."""
+    labels = data.labels if label is None else data.labels_of(label)
+    different = labels != np.repeat(labels[data.offsets[:-1]], data.sizes)
+    count = np.unique(np.repeat(np.arange(data.n_queries), data.sizes)[different]).size
+    if count < 2:
+        what = "a search needs two queries at least that have documents of different labels"
+        hint = "check the labels and the query ids"
+        raise check.error(what, got=f"{count} of {data.n_queries} queries", hint=hint)
 
 
 def learning(recipes: Sequence[Ranker], label: str) -> tuple[list[Ranker], list[str]]:
@@ -134,7 +169,7 @@ def taking(recipes: Sequence[Ranker], data: RankingDataset) -> tuple[list[Ranker
         with check.naming("no recipe takes these data"):
             for one in recipes:
                 one.check_data(data)
-    return able, [f"Left out: {listed(titles)}: {why}" for why, titles in unable.items()]
+    return able, [f"Left out: {listed([*dict.fromkeys(titles)])}: {why}" for why, titles in unable.items()]
 
 
 def with_goals(recipes: Sequence[Ranker], goals: object) -> tuple[list[Ranker], list[str]]:

@@ -239,8 +239,8 @@ class AutoRanker(DelegatingRanker):
         """Return the recipes, which learn from the labels of this name, and notes about those that are left out."""
         recipes, notes = portfolio.portfolio(data.n_docs) if self.recipes is None else (self._own(), [])
         if self.recipes is None:
-            labels = data.labels if label is None else data.labels_of(label)
-            recipes = portfolio.suited(recipes, data, float(labels.max(initial=0.0)), one_forest=self.prefer == FAST)
+            recipes, left_out = portfolio.suited(recipes, data, label, one_forest=self.prefer == FAST)
+            notes += left_out
         if self.monotone_constraints is not None:
             monotone.by_column(self.monotone_constraints, Schema.of(data))  # an error comes before the first training
             strict = self.recipes is not None
@@ -258,6 +258,8 @@ class AutoRanker(DelegatingRanker):
                 left_out = portfolio.learning_others(recipes, label)
             notes += left_out
         recipes, left_out = portfolio.taking(recipes, data)
+        if self.recipes is None:
+            portfolio.check_varied(data, label)  # some losses would learn levels, or noise
         return recipes, [*notes, *left_out]
 
     def _own(self) -> list[Ranker]:
