@@ -25,6 +25,7 @@ from rankwise.statistics.significance import t_test
 from rankwise.wings.tuning.auto import budget, portfolio
 from rankwise.wings.tuning.auto.choice import RankerCandidate, average_of, averaged, choose
 from rankwise.wings.tuning.auto.leaderboard import Entry, Leaderboard, measured
+from rankwise.wings.tuning.auto.search import RecipeRun, Search
 from tests import tiers
 from tests.refusals import refusal, refuses
 
@@ -538,6 +539,18 @@ def test_recipes_that_fail_alike_or_are_left_out_twice_are_named_once():
     assert portfolio.taking([rw.LightGBMRanker("xendcg"), *linear], data)[1][0].startswith(
         "Left out: linear(softmax_ce): "
     )
+
+
+def test_a_kind_that_failed_has_no_share_of_the_time(data):
+    runs = [
+        RecipeRun(number=group, name=str(group), recipe=recipes(1)[0], group=group, floor=group < 4)
+        for group in range(5)
+    ]
+    how: dict[str, Any] = {"settings": {}, "seed": 0, "bags": {}, "budget": budget.Budget(None), "report": print}
+    search = Search(data=data, metric=rw.metric("ndcg@10"), runs=runs, store=None, **how)  # type: ignore[arg-type]
+    assert search._share == 1 / 4
+    runs[1].finished, runs[1].state = True, "failed"
+    assert search._share == 1 / 3
 
 
 def test_recipes_that_cannot_learn_from_the_data_share_a_line_of_the_leaderboard(data):
