@@ -516,7 +516,9 @@ def test_the_portfolio_suits_the_data(data, tmp_path):
     (tmp_path / "rows.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n1 qid:2 1:1\n0 qid:2 1:2\n")
     mapped = rw.open_data(tmp_path / "rows.txt")
     sparse = data.with_(features=csr_array(data.features))
-    for one, settings, why in ((data, {"prefer": "fast"}, "prefer=fast"), (sparse, {}, "sparse"), (mapped, {}, "disk")):
+    classes = rw.RankingDataset(np.floor(data.features), data.labels, data.offsets, categorical=[*range(6)])
+    unable = [(sparse, "sparse"), (mapped, "disk"), (classes, "categories")]
+    for one, settings, why in [(data, {"prefer": "fast"}, "prefer=fast"), *((one, {}, why) for one, why in unable)]:
         recipes, notes = found(one, **settings)
         assert "transform='raw+query'" not in recipes
         assert re.search(rf"Left out: lightgbm\(lambdarank, transform=raw\+query\), for [^.]*{why}", notes)
@@ -680,7 +682,7 @@ def test_recipe_that_fails_is_said(data):
     printed = repr(model.leaderboard_)
     assert "failed: the model learned nothing" in printed
     assert printed.splitlines()[0].endswith("  state")  # a column only where not all are complete
-    with refusal(what="no recipe could be trained", got="…learned nothing…"):
+    with refusal(what="no recipe could be trained", got="…learned nothing…look at the features"):
         auto(recipes=recipes(2, min_documents=10**6)).fit(data)
     with refusal(what="no recipe could be trained", got="…learned nothing…"):  # nor are there further seeds
         auto(minutes=1.0, recipes=recipes(2, min_documents=10**6)).fit(data)
