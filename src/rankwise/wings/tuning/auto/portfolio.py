@@ -91,7 +91,7 @@ def suited(
     wide = [one for one in recipes if getattr(one, "transform", None) == "raw+query"]
     why = _no_values_within(data, one_forest=one_forest) if wide else ""
     titles = [expressions.title_of(one, "transform=raw+query") for one in wide]
-    loss = f"calibrated(max_label={max(float(labels.max(initial=0.0)), 1.0):g})"
+    loss = f"calibrated(max_label={max(float(labels.max()), 1.0):g})"
     able = [
         one.set_params(objective=loss) if expressions.objective_of(one) == "calibrated" else one
         for one in recipes
@@ -115,8 +115,7 @@ def _no_values_within(data: RankingDataset, *, one_forest: bool) -> str:
 def check_varied(data: RankingDataset, label: str | None) -> None:
     """Raise an error where there are no two queries, to learn from and to judge by, whose labels differ within."""
     labels = data.labels if label is None else data.labels_of(label)
-    some = data.sizes > 0
-    firsts = np.repeat(labels[data.offsets[:-1][some]], data.sizes[some])
+    firsts = np.repeat(labels[data.offsets[:-1]], data.sizes)
     query = np.repeat(np.arange(data.n_queries), data.sizes)
     count = np.unique(query[labels != firsts]).size
     if count < 2:
