@@ -63,8 +63,11 @@ def check_members(rankers: Any) -> None:
 def titles(rankers: Sequence[Member]) -> tuple[str, ...]:
     """Return what members are called; those that are called alike are numbered.
 
+    >>> import rankwise as rw
     >>> titles(["price", 0, "price"])
     ('price #1', 'column 0', 'price #2')
+    >>> titles([rw.LightGBMRanker("xendcg"), rw.bagged(rw.LightGBMRanker("xendcg", transform="raw+query"))])
+    ('lightgbm(xendcg)', 'lightgbm(xendcg, transform=raw+query)')
     """
     plain = [_title(one) for one in rankers]
     counts, seen = Counter(plain), Counter[str]()
@@ -80,7 +83,9 @@ def _title(one: Member) -> str:
         return f"column {one}"
     if isinstance(one, str):
         return one
-    return expressions.title_of(one.ranker if isinstance(one, bagged) else one)
+    ranker = one.ranker if isinstance(one, bagged) else one
+    transform = ranker.transform if isinstance(ranker, TreeRanker) else None
+    return expressions.title_of(ranker, f"transform={transform}" if transform else "")
 
 
 def member_kind(one: Member) -> object:

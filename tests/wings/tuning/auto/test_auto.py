@@ -25,6 +25,7 @@ from rankwise.statistics.significance import t_test
 from rankwise.wings.tuning.auto import budget, portfolio
 from rankwise.wings.tuning.auto.choice import RankerCandidate, average_of, averaged, choose
 from rankwise.wings.tuning.auto.leaderboard import Entry, Leaderboard, measured
+from rankwise.wings.tuning.auto.search import RecipeRun, Search
 from tests import tiers
 from tests.refusals import refusal, refuses
 
@@ -515,7 +516,9 @@ def test_the_portfolio_suits_the_data(data, tmp_path):
     (tmp_path / "rows.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n1 qid:2 1:1\n0 qid:2 1:2\n")
     mapped = rw.open_data(tmp_path / "rows.txt")
     sparse = data.with_(features=csr_array(data.features))
-    for one, settings, why in ((data, {"prefer": "fast"}, "prefer=fast"), (sparse, {}, "sparse"), (mapped, {}, "disk")):
+    classes = rw.RankingDataset(np.floor(data.features), data.labels, data.offsets, categorical=[*range(6)])
+    unable = [(sparse, "sparse"), (mapped, "disk"), (classes, "categories")]
+    for one, settings, why in [(data, {"prefer": "fast"}, "prefer=fast"), *((one, {}, why) for one, why in unable)]:
         recipes, notes = found(one, **settings)
         assert "transform='raw+query'" not in recipes
         assert re.search(rf"Left out: lightgbm\(lambdarank, transform=raw\+query\), for [^.]*{why}", notes)
@@ -538,6 +541,18 @@ def test_recipes_that_fail_alike_or_are_left_out_twice_are_named_once():
     assert portfolio.taking([rw.LightGBMRanker("xendcg"), *linear], data)[1][0].startswith(
         "Left out: linear(softmax_ce): "
     )
+
+
+def test_a_kind_that_failed_has_no_share_of_the_time(data):
+    runs = [
+        RecipeRun(number=group, name=str(group), recipe=recipes(1)[0], group=group, floor=group < 4)
+        for group in range(5)
+    ]
+    how: dict[str, Any] = {"settings": {}, "seed": 0, "bags": {}, "budget": budget.Budget(None), "report": print}
+    search = Search(data=data, metric=rw.metric("ndcg@10"), runs=runs, store=None, **how)  # type: ignore[arg-type]
+    assert search._share == 1 / 4
+    runs[1].finished, runs[1].state = True, "failed"
+    assert search._share == 1 / 3
 
 
 def test_recipes_that_cannot_learn_from_the_data_share_a_line_of_the_leaderboard(data):
@@ -667,7 +682,7 @@ def test_recipe_that_fails_is_said(data):
     printed = repr(model.leaderboard_)
     assert "failed: the model learned nothing" in printed
     assert printed.splitlines()[0].endswith("  state")  # a column only where not all are complete
-    with refusal(what="no recipe could be trained", got="…learned nothing…"):
+    with refusal(what="no recipe could be trained", got="…learned nothing…look at the features"):
         auto(recipes=recipes(2, min_documents=10**6)).fit(data)
     with refusal(what="no recipe could be trained", got="…learned nothing…"):  # nor are there further seeds
         auto(minutes=1.0, recipes=recipes(2, min_documents=10**6)).fit(data)

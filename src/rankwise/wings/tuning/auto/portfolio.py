@@ -76,7 +76,7 @@ def suited(
     """Return the recipes as these data need them, and a note of those that they do not suit.
 
     The greatest label of this name is the probability 1 of calibrated losses. Trees with values within the query are
-    left out where features are sparse or on disk, or where ``one_forest`` is to become of all.
+    left out where features are categories, sparse or on disk, or where ``one_forest`` is to become of all.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=5, n_docs=5, seed=1)
@@ -89,7 +89,7 @@ def suited(
     """
     labels = data.labels if label is None else data.labels_of(label)
     wide = [one for one in recipes if getattr(one, "transform", None) == "raw+query"]
-    why = _too_wide(data, one_forest=one_forest) if wide else ""
+    why = _no_values_within(data, one_forest=one_forest) if wide else ""
     titles = [expressions.title_of(one, "transform=raw+query") for one in wide]
     loss = f"calibrated(max_label={max(float(labels.max()), 1.0):g})"
     able = [
@@ -100,8 +100,10 @@ def suited(
     return able, [f"Left out: {listed([*dict.fromkeys(titles)])}, for {why}."] if why else []
 
 
-def _too_wide(data: RankingDataset, *, one_forest: bool) -> str:
+def _no_values_within(data: RankingDataset, *, one_forest: bool) -> str:
     """Return why trees cannot have values within the query here; empty where they can."""
+    if len(data.categorical) == data.n_features:
+        return "categories have no values within the query"  # the same trees as the default's
     if one_forest:
         return "its trees see other columns than those of the one forest that prefer=fast makes"
     if is_sparse(data.features):
@@ -113,8 +115,9 @@ def _too_wide(data: RankingDataset, *, one_forest: bool) -> str:
 def check_varied(data: RankingDataset, label: str | None) -> None:
     """Raise an error where there are no two queries, to learn from and to judge by, whose labels differ within."""
     labels = data.labels if label is None else data.labels_of(label)
-    different = labels != np.repeat(labels[data.offsets[:-1]], data.sizes)
-    count = np.unique(np.repeat(np.arange(data.n_queries), data.sizes)[different]).size
+    firsts = np.repeat(labels[data.offsets[:-1]], data.sizes)
+    query = np.repeat(np.arange(data.n_queries), data.sizes)
+    count = np.unique(query[labels != firsts]).size
     if count < 2:
         what = "a search needs two queries at least that have documents of different labels"
         hint = "check the labels and the query ids"

@@ -302,7 +302,8 @@ class AutoRanker(DelegatingRanker):
         metric = str(find_metric(goal))
         candidates = {one.number: one.candidate(metric) for one in runs if one.bag is not None}
         if not candidates:
-            raise check.error("no recipe could be trained", got=next((one.reason for one in runs if one.reason), ""))
+            reason = next((one.reason for one in runs if one.reason), "")
+            raise check.error("no recipe could be trained", got=reason.removesuffix("."))
         budget.release()
         bags, cut = list(candidates.values()), self._cut(runs)
         whole = [bag for number, bag in candidates.items() if number not in cut]  # a part of one is best by luck

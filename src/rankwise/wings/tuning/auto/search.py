@@ -289,7 +289,8 @@ class Search:
         floor = {one.group for one in self.runs if one.floor}
         if all(one.floor for one in self.runs):
             return _SHARE
-        return min(_SHARE, 1.0 / max(len(floor - {one.group for one in self._trained}), 1))
+        over = {one.group for one in self.runs if one.finished or one.bag is not None}  # what failed needs no time
+        return min(_SHARE, 1.0 / max(len(floor - over), 1))
 
     def _leaves(self, recipe: Ranker) -> float:
         """Return the number of leaves that a bag of trees gains in a round; 0 for nets."""
