@@ -7,6 +7,9 @@ import torch
 import rankwise as rw
 from tests.objectives.device.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device
 
+# Triton's interpreter computes masked lanes too, of memory that nobody wrote; what is compared would show a NaN.
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+
 LISTS = Lists([1, 2, 5, 12, 3])
 GROUPS = np.random.default_rng(3).integers(0, 3, LISTS.scores.size)
 GROUPS[LISTS.offsets[2] : LISTS.offsets[3]] = 1  # one group alone
